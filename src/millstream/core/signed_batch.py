@@ -1,0 +1,81 @@
+"""Signed batches: changes of a bag, the only thing that flows between operators.
+
+    instant   int64   when the change happens, nondecreasing inside a batch
+    sign      int8    +1 the row enters, -1 it leaves
+    rows      Arrow   the row itself, column by column
+
+Inside one instant the order is free for relational operators; sources deliver rows of one
+instant in arrival order, which the ROWS windows rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.core.instant import Micros
+from millstream.core.schema import Schema
+
+Instants = npt.NDArray[np.int64]
+Signs = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedBatch:
+    instant: Instants
+    sign: Signs
+    rows: pa.RecordBatch
+
+    @staticmethod
+    def empty(schema: Schema) -> SignedBatch:
+        rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema.to_arrow())
+        return SignedBatch(np.empty(0, np.int64), np.empty(0, np.int8), rows)
+
+    @staticmethod
+    def arrivals(instant: Instants, rows: pa.RecordBatch) -> SignedBatch:
+        return SignedBatch(instant, np.ones(len(instant), np.int8), rows)
+
+    def __len__(self) -> int:
+        return len(self.instant)
+
+    def slice(self, start: int, stop: int) -> SignedBatch:
+        return SignedBatch(self.instant[start:stop], self.sign[start:stop], self.rows.slice(start, stop - start))
+
+    def take(self, indices: npt.NDArray[Any]) -> SignedBatch:
+        return SignedBatch(self.instant[indices], self.sign[indices], self.rows.take(pa.array(indices)))
+
+    def with_rows(self, rows: pa.RecordBatch) -> SignedBatch:
+        return SignedBatch(self.instant, self.sign, rows)
+
+    def changes(self) -> Iterator[tuple[Micros, int, tuple[Any, ...]]]:
+        """(instant, sign, row) one by one, as Python values: for tests and for people, never on a hot path."""
+        columns = [column.to_pylist() for column in self.rows.columns]
+        for i, (instant, sign) in enumerate(zip(self.instant.tolist(), self.sign.tolist(), strict=True)):
+            yield instant, sign, tuple(column[i] for column in columns)
+
+
+def concat(batches: Sequence[SignedBatch]) -> SignedBatch:
+    """One batch after the other; the caller knows that the instants stay in order."""
+    if len(batches) == 1:
+        return batches[0]
+    return SignedBatch(
+        np.concatenate([batch.instant for batch in batches]),
+        np.concatenate([batch.sign for batch in batches]),
+        pa.concat_batches([batch.rows for batch in batches]),
+    )
+
+
+def merge_by_instant(batches: Sequence[SignedBatch]) -> SignedBatch:
+    """All changes in instant order; inside an instant, earlier batches of the list come first."""
+    full = [batch for batch in batches if len(batch)]
+    if len(full) <= 1:
+        return full[0] if full else batches[0]
+    merged = concat(full)
+    if (merged.instant[1:] >= merged.instant[:-1]).all():
+        return merged
+    return merged.take(np.argsort(merged.instant, kind="stable"))
