@@ -45,13 +45,10 @@ class Expr:
         """The same expression over other columns: each named column becomes what it stands for."""
 
         def swap(node: exp.Expression) -> exp.Expression:
-            if isinstance(node, exp.Column) and node.name in replacements:
-                return (
-                    exp.paren(replacements[node.name].tree.copy())
-                    if not replacements[node.name].is_column
-                    else replacements[node.name].tree.copy()
-                )
-            return node
+            if not isinstance(node, exp.Column) or node.name not in replacements:
+                return node
+            new = replacements[node.name]
+            return new.tree.copy() if new.is_column else exp.paren(new.tree.copy())
 
         return Expr(self.tree.copy().transform(swap), self.type)
 

@@ -1,0 +1,1 @@
+"""Millstream: continuous queries in CQL on Spark, exact at every instant."""
