@@ -21,7 +21,7 @@ _VOLATILE_NAMES = {"RAND", "RANDOM", "RANDN", "UUID", "NOW", "CURRENT_TIMESTAMP"
 
 @dataclass(frozen=True)
 class Expr:
-    tree: exp.Expression
+    tree: exp.Expr
     type: pa.DataType
 
     @cached_property
@@ -44,7 +44,7 @@ class Expr:
     def substitute(self, replacements: Mapping[str, Expr]) -> Expr:
         """The same expression over other columns: each named column becomes what it stands for."""
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or node.name not in replacements:
                 return node
             new = replacements[node.name]

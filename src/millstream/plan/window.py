@@ -82,6 +82,20 @@ class TimeWindow:
             return ((ts + self.length_us) // self.slide_us + 1) * self.slide_us
         return ts + self.length_us
 
+    def first_entering_after(self, instant: Micros) -> Micros:
+        """The least ts that enters only after `instant`: the inverse of `enters`."""
+        if self.slide_us is not None:
+            return instant // self.slide_us * self.slide_us
+        return instant - self.delay_us + 1
+
+    def first_gone_after(self, instant: Micros) -> Micros:
+        """The least ts that is gone only after `instant`: the inverse of `gone`."""
+        if self.length_us is None:
+            return -GONE_NEVER
+        if self.slide_us is not None:
+            return instant // self.slide_us * self.slide_us - self.length_us
+        return instant - self.length_us + 1
+
     def admits(self, ts: Instants) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
         """Which rows are ever part of it; None where all are."""
         if self.since is None and self.until is None and self.slide_us is None and self.delay_us == 0:

@@ -1,0 +1,109 @@
+"""Time-based windows: a stream becomes a changing relation.
+
+Every such window is two nondecreasing functions of a row's timestamp (plan/window.py): the
+instant at which it enters and the instant at which it is gone.  Both are known the moment the
+row arrives, so a step costs O(rows that enter + rows that go), whatever the window holds.
+
+     arrivals ──► waiting (only if rows enter later than they arrive) ──► +  ──┐
+                              └────────────► live ──────────────────────► -  ──┴─► merged by instant
+
+Both queues are in timestamp order, so what enters and what goes is always a prefix.
+Inside one instant, rows leave before others enter.
+
+The live rows are a cache of the stream's log: snapshots do not hold them.  After a restart the
+circuit gives them back through `prime`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import NotSupported
+from millstream.core.instant import Micros
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.operators.operator import Contents, Operator
+from millstream.plan.window import TimeWindow
+
+
+class RowQueue:
+    """Rows in timestamp order, appended at the end and taken from the front, without copying them."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[tuple[Instants, pa.RecordBatch]] = deque()
+        self.rows = 0
+
+    def append(self, ts: Instants, rows: pa.RecordBatch) -> None:
+        if len(ts):
+            self._chunks.append((ts, rows))
+            self.rows += len(ts)
+
+    def pop_before(self, bound: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
+        """All rows with ts < bound, oldest first: whole chunks, then one slice."""
+        taken = []
+        while self._chunks and self._chunks[0][0][0] < bound:
+            ts, rows = self._chunks.popleft()
+            n = len(ts) if ts[-1] < bound else int(np.searchsorted(ts, bound, side="left"))
+            if n < len(ts):
+                self._chunks.appendleft((ts[n:], rows.slice(n)))
+            taken.append((ts[:n], rows.slice(0, n)))
+            self.rows -= n
+        return taken
+
+    def to_batch(self, schema: Schema) -> pa.RecordBatch:
+        chunks = [rows for _, rows in self._chunks]
+        return pa.concat_batches(chunks) if chunks else SignedBatch.empty(schema).rows
+
+
+class TimeWindowOp(Operator):
+    def __init__(self, schema: Schema, spec: TimeWindow) -> None:
+        self.schema = schema
+        self.spec = spec
+        self._waiting = RowQueue()
+        self._live = RowQueue()
+
+    def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
+        assert len(batch) == 0 or (batch.sign > 0).all(), "a window's input is a stream: rows only arrive"
+        ts, rows = self._admitted(batch.instant, batch.rows)
+        if self.spec.enters_on_arrival:
+            entering = [(ts, rows)] if len(ts) else []
+        else:
+            self._waiting.append(ts, rows)
+            entering = self._waiting.pop_before(self.spec.first_entering_after(frontier))
+        if not self.spec.grows_only:
+            for entered_ts, entered_rows in entering:
+                self._live.append(entered_ts, entered_rows)
+        leaving = [] if self.spec.grows_only else self._live.pop_before(self.spec.first_gone_after(frontier))
+        changes = [_signed(self.spec.gone(old), -1, rows) for old, rows in leaving]
+        changes += [_signed(self.spec.enters(new), +1, rows) for new, rows in entering]
+        return merge_by_instant(changes) if changes else SignedBatch.empty(self.schema)
+
+    def prime(self, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
+        """Take back the rows with ts <= frontier that a past run had received: what they changed has been emitted already."""
+        ts, rows = self._admitted(ts, rows)
+        entered = int(np.searchsorted(ts, self.spec.first_entering_after(frontier), side="left"))
+        self._waiting.append(ts[entered:], rows.slice(entered))
+        if not self.spec.grows_only:
+            gone = min(entered, int(np.searchsorted(ts, self.spec.first_gone_after(frontier), side="left")))
+            self._live.append(ts[gone:entered], rows.slice(gone, entered - gone))
+
+    def contents(self, input_contents: Contents) -> pa.RecordBatch:
+        if self.spec.grows_only:
+            raise NotSupported("an unbounded window does not keep its rows: the log does")
+        return self._live.to_batch(self.schema)
+
+    def state_rows(self) -> int:
+        return self._live.rows + self._waiting.rows
+
+    def _admitted(self, ts: Instants, rows: pa.RecordBatch) -> tuple[Instants, pa.RecordBatch]:
+        kept = self.spec.admits(ts)
+        if kept is None or kept.all():
+            return ts, rows
+        return ts[kept], rows.filter(pa.array(kept))
+
+
+def _signed(instant: Instants, sign: int, rows: pa.RecordBatch) -> SignedBatch:
+    return SignedBatch(instant, np.full(len(instant), sign, np.int8), rows)

@@ -1,0 +1,216 @@
+"""Physical nodes: how a query runs, ready to be sent to workers.
+
+A query is cut into fragments.  A fragment is a tree of operators that runs once per bucket, on
+changes that belong to that bucket; between fragments changes are exchanged by key.
+
+    stage 1   Source ─► Window ─► Aggregate ──┐ by key
+    stage 2                                   └─► Receive ─► Net ─► changelog
+
+A source carries its row-wise prefix (filters and projections that run on each row of the log,
+before it is split) and says how its rows are spread over the buckets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from millstream.core.schema import Schema
+from millstream.plan.logical import AggregateCall
+from millstream.plan.window import TimeWindow
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Rows with equal values in these columns are in one bucket."""
+
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"by {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True)
+class Single:
+    """All rows are in bucket 0."""
+
+    def __str__(self) -> str:
+        return "in one bucket"
+
+
+@dataclass(frozen=True)
+class Anywhere:
+    """Spread evenly, by arrival: no operator needs to see two rows together."""
+
+    def __str__(self) -> str:
+        return "spread by arrival"
+
+
+Distribution = ByKey | Single | Anywhere
+
+
+@dataclass(frozen=True)
+class ComputedColumn:
+    """A column as DuckDB computes it."""
+
+    name: str
+    sql: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class FilterStep:
+    predicate_sql: str
+
+
+@dataclass(frozen=True)
+class ProjectStep:
+    columns: tuple[ComputedColumn, ...]
+
+
+RowWiseStep = FilterStep | ProjectStep
+
+
+@dataclass(frozen=True)
+class SourceExec:
+    stream: str
+    columns: tuple[tuple[str, str], ...]  # (column in the log, name in the plan)
+    prefix: tuple[RowWiseStep, ...]
+    schema: Schema  # after the prefix
+    distribution: Distribution
+    split_at_ingest: bool  # the log's own buckets already are this distribution
+
+
+@dataclass(frozen=True)
+class ReceiveExec:
+    """Changes that another fragment of the same query sends."""
+
+    fragment: int
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class FilterExec:
+    input: Exec
+    predicate_sql: str
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class ProjectExec:
+    input: Exec
+    columns: tuple[ComputedColumn, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class WindowExec:
+    input: Exec
+    spec: TimeWindow
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class AggregateExec:
+    input: Exec
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class NetExec:
+    """Equal rows that enter and leave at the same instant cancel."""
+
+    input: Exec
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class ToStreamExec:
+    input: Exec
+    kind: Literal["istream", "dstream"]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class RStreamExec:
+    """All rows of `input` at every instant at which something moves in one of `moments`."""
+
+    input: Exec
+    moments: tuple[Exec, ...]
+    schema: Schema
+
+
+Exec = SourceExec | ReceiveExec | FilterExec | ProjectExec | WindowExec | AggregateExec | NetExec | ToStreamExec | RStreamExec
+
+
+@dataclass(frozen=True)
+class Fragment:
+    stage: int
+    root: Exec
+    sends: Distribution | None  # how the output is spread over the next stage's buckets; None: it is the query's changelog
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    fragments: tuple[Fragment, ...]  # the last one writes the changelog
+    append_only: bool  # the changelog never retracts
+
+    @property
+    def schema(self) -> Schema:
+        return self.fragments[-1].root.schema
+
+    @property
+    def stages(self) -> int:
+        return self.fragments[-1].stage
+
+
+def inputs(node: Exec) -> tuple[Exec, ...]:
+    match node:
+        case SourceExec() | ReceiveExec():
+            return ()
+        case RStreamExec():
+            return (node.input, *node.moments)
+        case _:
+            return (node.input,)
+
+
+def sources(node: Exec) -> tuple[SourceExec, ...]:
+    """All sources below, from left to right: the order in which a fragment takes its inputs."""
+    if isinstance(node, SourceExec):
+        return (node,)
+    return tuple(source for child in inputs(node) for source in sources(child))
+
+
+def receives(node: Exec) -> tuple[ReceiveExec, ...]:
+    if isinstance(node, ReceiveExec):
+        return (node,)
+    return tuple(receive for child in inputs(node) for receive in receives(child))
+
+
+def history_us(node: Exec) -> int | None:
+    """How far behind the frontier the windows below still need rows of the log; None: for ever."""
+    longest = 0
+    if isinstance(node, WindowExec):
+        if node.spec.length_us is None:
+            return 0  # what an unbounded window lets in never leaves: nothing to look back for
+        longest = node.spec.history_us or 0
+    for child in inputs(node):
+        longest = max(longest, history_us(child) or 0)
+    return longest
+
+
+def keeps_contents(node: Exec) -> bool:
+    """Whether the running operators can tell the current relation; else it is folded from the changelog."""
+    match node:
+        case AggregateExec():
+            return True
+        case WindowExec():
+            return not node.spec.grows_only
+        case SourceExec() | ReceiveExec() | ToStreamExec() | RStreamExec():
+            return False
+        case _:
+            return keeps_contents(node.input)

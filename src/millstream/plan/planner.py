@@ -1,0 +1,208 @@
+"""From a logical plan to fragments: where rows must meet, and what must be netted.
+
+Two properties travel up the tree with each node:
+
+    distribution   which columns decide the bucket of a change (see physical.Distribution)
+    netted         no instant holds both an insertion and a deletion of the same row
+
+A grouping needs equal keys in one bucket; the root of a relation-valued query, and ISTREAM and
+DSTREAM, need netted changes, hence equal rows in one bucket.  Where the rows of a log feed a
+window directly, they are split before they enter it; only above other operators do changes
+themselves travel, through a second stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from millstream.core.errors import NotSupported
+from millstream.plan.duckdb_sql import to_duckdb
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.physical import (
+    AggregateExec,
+    Anywhere,
+    ByKey,
+    ComputedColumn,
+    Distribution,
+    Exec,
+    FilterExec,
+    FilterStep,
+    Fragment,
+    NetExec,
+    PhysicalPlan,
+    ProjectExec,
+    ProjectStep,
+    ReceiveExec,
+    RStreamExec,
+    Single,
+    SourceExec,
+    ToStreamExec,
+    WindowExec,
+    receives,
+)
+from millstream.plan.window import RowsWindow
+
+
+@dataclass(frozen=True)
+class _Placed:
+    node: Exec
+    distribution: Distribution
+    netted: bool
+    append_only: bool
+
+
+def plan_physical(query: BoundQuery, partition_by: Mapping[str, tuple[str, ...]]) -> PhysicalPlan:
+    """`partition_by` says for each stream by which of its columns the log is split at ingest (none: it is not)."""
+    planner = _Planner(partition_by)
+    placed = planner.root(query.plan)
+    fragments = (*planner.fragments, Fragment(_stage(placed.node, planner.fragments), placed.node, None))
+    return PhysicalPlan(fragments, placed.append_only)
+
+
+class _Planner:
+    def __init__(self, partition_by: Mapping[str, tuple[str, ...]]) -> None:
+        self.partition_by = partition_by
+        self.fragments: list[Fragment] = []
+
+    def root(self, plan: Plan) -> _Placed:
+        if isinstance(plan, ToStream):
+            return self._to_stream(plan)
+        return self._net(self._place(plan))
+
+    def _place(self, plan: Plan) -> _Placed:
+        match plan:
+            case Scan():
+                return self._scan(plan)
+            case Filter():
+                return _filter(self._place(plan.input), plan)
+            case Project():
+                return _project(self._place(plan.input), plan)
+            case Window():
+                return _window(self._place(plan.input), plan)
+            case Aggregate():
+                return self._aggregate(plan)
+            case ToStream():
+                raise NotSupported(
+                    "ISTREAM, DSTREAM and RSTREAM stand at the top of a query", hint="Name the inner query and read it as a stream."
+                )
+
+    def _scan(self, scan: Scan) -> _Placed:
+        names = {field.name: name for name, field in scan.columns}
+        keys = self.partition_by.get(scan.source, ())
+        spread: Distribution = ByKey(tuple(names[key] for key in keys)) if keys and all(key in names for key in keys) else Anywhere()
+        columns = tuple((field.name, name) for name, field in scan.columns)
+        source = SourceExec(scan.source, columns, (), scan.schema, spread, split_at_ingest=isinstance(spread, ByKey))
+        return _Placed(source, spread, netted=True, append_only=True)
+
+    def _aggregate(self, plan: Aggregate) -> _Placed:
+        below = self._meet(self._place(plan.input), plan.keys)
+        spread = below.distribution if plan.keys else Single()
+        return _Placed(AggregateExec(below.node, plan.keys, plan.calls, plan.schema), spread, netted=True, append_only=False)
+
+    def _to_stream(self, plan: ToStream) -> _Placed:
+        if plan.kind == "rstream":
+            return self._rstream(plan)
+        below = self._net(self._place(plan.input))
+        if plan.kind == "istream" and below.append_only:
+            return below  # every change is an arrival already
+        return replace(below, node=ToStreamExec(below.node, plan.kind, plan.schema), netted=True, append_only=True)
+
+    def _rstream(self, plan: ToStream) -> _Placed:
+        below = self._gathered(self._place(plan.input))
+        moments = tuple(self._gathered(self._place(_bare_window(window))).node for window in _windows(plan.input))
+        return _Placed(RStreamExec(below.node, moments, plan.schema), Single(), netted=True, append_only=True)
+
+    def _net(self, placed: _Placed) -> _Placed:
+        if placed.netted:
+            return placed
+        met = self._meet(placed, placed.node.schema.names)
+        return replace(met, node=NetExec(met.node, met.node.schema), netted=True)
+
+    def _meet(self, placed: _Placed, keys: tuple[str, ...]) -> _Placed:
+        """Changes that agree in `keys` end up in one bucket; no keys: all of them do."""
+        if not keys or not all(_hashable(placed.node.schema[key].type) for key in keys):
+            return self._gathered(placed)
+        if isinstance(placed.distribution, Single):
+            return placed
+        if isinstance(placed.distribution, ByKey) and set(placed.distribution.columns) <= set(keys):
+            return placed
+        return self._exchanged(placed, ByKey(keys))
+
+    def _gathered(self, placed: _Placed) -> _Placed:
+        return placed if isinstance(placed.distribution, Single) else self._exchanged(placed, Single())
+
+    def _exchanged(self, placed: _Placed, spread: Distribution) -> _Placed:
+        split = _split_at_source(placed.node, spread)
+        if split is not None:
+            return replace(placed, node=split, distribution=spread)
+        self.fragments.append(Fragment(_stage(placed.node, self.fragments), placed.node, spread))
+        return replace(placed, node=ReceiveExec(len(self.fragments) - 1, placed.node.schema), distribution=spread)
+
+
+def _filter(below: _Placed, plan: Filter) -> _Placed:
+    sql = to_duckdb(plan.predicate)
+    if isinstance(below.node, SourceExec):
+        return replace(below, node=replace(below.node, prefix=(*below.node.prefix, FilterStep(sql))))
+    return replace(below, node=FilterExec(below.node, sql, plan.schema))
+
+
+def _project(below: _Placed, plan: Project) -> _Placed:
+    columns = tuple(ComputedColumn(named.name, to_duckdb(named.expr), named.expr.type) for named in plan.columns)
+    renamed = {next(iter(named.expr.columns)): named.name for named in plan.columns if named.expr.is_column}
+    spread = below.distribution
+    if isinstance(spread, ByKey):
+        kept = all(name in renamed for name in spread.columns)
+        spread = ByKey(tuple(renamed[name] for name in spread.columns)) if kept else Anywhere()
+    if isinstance(below.node, SourceExec):
+        split = below.node.split_at_ingest and isinstance(spread, ByKey)
+        prefix = (*below.node.prefix, ProjectStep(columns))
+        source = replace(below.node, prefix=prefix, schema=plan.schema, distribution=spread, split_at_ingest=split)
+        return replace(below, node=source, distribution=spread)
+    tells_rows_apart = set(renamed) == set(below.node.schema.names)
+    netted = below.append_only or (below.netted and tells_rows_apart)
+    return _Placed(ProjectExec(below.node, columns, plan.schema), spread, netted, below.append_only)
+
+
+def _window(below: _Placed, plan: Window) -> _Placed:
+    if isinstance(plan.spec, RowsWindow):
+        raise NotSupported(f"ROWS windows do not run yet: {plan.spec}", hint="Use a RANGE window.")
+    grows_only = plan.spec.grows_only
+    return replace(below, node=WindowExec(below.node, plan.spec, plan.schema), netted=grows_only, append_only=grows_only)
+
+
+def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:
+    """The same rows, split where they leave the log; None if an operator in between mixes rows."""
+    match node:
+        case SourceExec():
+            return replace(node, distribution=spread, split_at_ingest=False)
+        case WindowExec():
+            below = _split_at_source(node.input, spread)
+            return None if below is None else replace(node, input=below)
+        case _:
+            return None
+
+
+def _stage(node: Exec, fragments: list[Fragment]) -> int:
+    return 1 + max((fragments[receive.fragment].stage for receive in receives(node)), default=0)
+
+
+def _windows(plan: Plan) -> list[Window]:
+    if isinstance(plan, Scan):
+        return []
+    here = [plan] if isinstance(plan, Window) else []
+    return here + _windows(plan.input)
+
+
+def _bare_window(window: Window) -> Window:
+    """The window over all rows of its stream, whatever filters were pushed below it: RSTREAM wakes up with each of them."""
+    below: Plan = window.input
+    while not isinstance(below, Scan):
+        below = below.input
+    return replace(window, input=replace(below, columns=below.columns[:1]))
+
+
+def _hashable(type_: pa.DataType) -> bool:
+    return not pa.types.is_nested(type_)

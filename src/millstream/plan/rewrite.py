@@ -1,0 +1,43 @@
+"""Applies the rewrite rules until none fires.  Each can be switched off by name; answers never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from millstream.plan.logical import Plan, Scan
+from millstream.plan.rules.merge_filters import merge_filters
+from millstream.plan.rules.merge_projects import merge_projects
+from millstream.plan.rules.prune_columns import prune_columns
+from millstream.plan.rules.push_filter_below_window import push_filter_below_window
+from millstream.plan.rules.push_project_below_window import push_project_below_window
+
+Rule = Callable[[Plan], Plan]
+
+NODE_RULES: tuple[Rule, ...] = (push_filter_below_window, push_project_below_window, merge_filters, merge_projects)
+"""In order; tried at every node, from the root down, until nothing changes."""
+
+PLAN_RULES: tuple[Rule, ...] = (prune_columns,)
+"""Once, over the whole plan, after the others."""
+
+RULES: dict[str, Rule] = {rule.__name__: rule for rule in (*NODE_RULES, *PLAN_RULES)}
+
+
+def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:
+    """The plan after all rules but those named in `off`."""
+    node_rules = [rule for rule in NODE_RULES if rule.__name__ not in off]
+    while (better := _pass(plan, node_rules)) is not plan:
+        plan = better
+    for rule in PLAN_RULES:
+        if rule.__name__ not in off:
+            plan = rule(plan)
+    return plan
+
+
+def _pass(plan: Plan, rules: list[Rule]) -> Plan:
+    for rule in rules:
+        plan = rule(plan)
+    if isinstance(plan, Scan):
+        return plan
+    below = _pass(plan.input, rules)
+    return plan if below is plan.input else replace(plan, input=below)

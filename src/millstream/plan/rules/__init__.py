@@ -1,0 +1,1 @@
+"""Rewrite rules, one file each: a rule takes a node and returns an equal, better one, or the node itself."""

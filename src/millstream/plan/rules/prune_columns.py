@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millstream.core.schema import Field
+from millstream.plan.logical import Aggregate, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.window import RowsWindow
+
+
+def prune_columns(plan: Plan) -> Plan:
+    """Columns that nobody reads are never read from the log nor kept in a window.
+
+    A rule over whole plans: it walks down from the root with the set of columns that are wanted.
+    A scan keeps at least one column, for the rows still have to be counted.
+    """
+    return _pruned(plan, frozenset(plan.schema.names))
+
+
+def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
+    match plan:
+        case Scan():
+            kept = tuple(column for column in plan.columns if column[0] in wanted)
+            return replace(plan, columns=kept or (_narrowest(plan),))
+        case Filter():
+            return replace(plan, input=_pruned(plan.input, wanted | plan.predicate.columns))
+        case Project():
+            kept_columns = tuple(named for named in plan.columns if named.name in wanted) or plan.columns[:1]
+            read = frozenset(name for named in kept_columns for name in named.expr.columns)
+            return Project(_pruned(plan.input, read), kept_columns)
+        case Window():
+            keys = plan.spec.partition_by if isinstance(plan.spec, RowsWindow) else ()
+            return replace(plan, input=_pruned(plan.input, wanted | frozenset(keys)))
+        case Aggregate():
+            calls = tuple(call for call in plan.calls if call.name in wanted)
+            read = frozenset(plan.keys) | {call.argument for call in calls if call.argument}
+            return replace(plan, calls=calls, input=_pruned(plan.input, read))
+        case ToStream():
+            return replace(plan, input=_pruned(plan.input, wanted))
+
+
+def _narrowest(scan: Scan) -> tuple[str, Field]:
+    def width(column: tuple[str, Field]) -> int:
+        try:
+            return int(column[1].type.bit_width)
+        except ValueError:
+            return 1_000
+
+    return min(scan.columns, key=width)

@@ -1,0 +1,149 @@
+"""A fragment's running operators, wired as its physical plan says.
+
+The circuit is the same object in a Spark worker and in a test without a JVM.  It knows nothing of
+files or ticks: batches of changes go in at its inputs (sources and receives, from left to right),
+the changes of its output come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import InternalError
+from millstream.core.instant import Micros
+from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.operators.aggregate import AggregateOp
+from millstream.operators.evaluator import Evaluator
+from millstream.operators.net import NetOp
+from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
+from millstream.operators.row_wise import FilterOp, ProjectOp
+from millstream.operators.rstream import RStreamOp
+from millstream.operators.time_window import TimeWindowOp
+from millstream.operators.to_stream import ToStreamOp
+from millstream.plan.physical import (
+    AggregateExec,
+    Exec,
+    FilterExec,
+    NetExec,
+    ProjectExec,
+    ReceiveExec,
+    RStreamExec,
+    SourceExec,
+    ToStreamExec,
+    WindowExec,
+)
+
+
+@dataclass(frozen=True)
+class _Input:
+    position: int
+
+
+@dataclass(frozen=True)
+class _Node:
+    operator: Operator
+    below: _Tree
+
+
+@dataclass(frozen=True)
+class _RStreamNode:
+    operator: RStreamOp
+    below: _Tree
+    moments: tuple[_Tree, ...]
+
+
+_Tree = _Input | _Node | _RStreamNode
+
+
+class Circuit:
+    def __init__(self, root: Exec, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self.inputs: list[SourceExec | ReceiveExec] = []
+        self._nodes: list[_Node] = []
+        self._tree = self._build(root)
+        self._started = False
+
+    def step(self, batches: Sequence[SignedBatch], frontier: Micros) -> SignedBatch:
+        """One batch per input, sorted by instant, in (last frontier, frontier].
+
+        The first step also tells what the query answers before any event, at the beginning of time.
+        """
+        first, self._started = not self._started, True
+        return _run(self._tree, batches, frontier, first=first)
+
+    def prime(self, position: int, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
+        """Give the windows over source `position` back their rows up to the frontier, without any change coming out."""
+        for node in self._nodes:
+            if isinstance(node.operator, TimeWindowOp) and node.below == _Input(position):
+                node.operator.prime(ts, rows, frontier)
+
+    def contents(self) -> pa.RecordBatch:
+        return _contents(self._tree)
+
+    def save(self) -> Arrays:
+        arrays: Arrays = {"started": np.array([self._started])}
+        for i, node in enumerate(self._nodes):
+            arrays |= prefixed(node.operator.save(), str(i))
+        return arrays
+
+    def load(self, arrays: Arrays) -> None:
+        self._started = bool(arrays["started"][0])
+        for i, node in enumerate(self._nodes):
+            own = without_prefix(arrays, str(i))
+            if own:
+                node.operator.load(own)
+
+    def state_rows(self) -> int:
+        return sum(node.operator.state_rows() for node in self._nodes)
+
+    def _build(self, node: Exec) -> _Tree:
+        match node:
+            case SourceExec() | ReceiveExec():
+                self.inputs.append(node)
+                return _Input(len(self.inputs) - 1)
+            case RStreamExec():
+                below = self._build(node.input)
+                return _RStreamNode(RStreamOp(node.schema), below, tuple(self._build(moment) for moment in node.moments))
+            case _:
+                below = self._build(node.input)
+                built = _Node(self._operator(node), below)
+                self._nodes.append(built)
+                return built
+
+    def _operator(self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NetExec | ToStreamExec) -> Operator:
+        match node:
+            case FilterExec():
+                return FilterOp(node.schema, node.predicate_sql, self._evaluator)
+            case ProjectExec():
+                return ProjectOp(node.schema, node.columns, self._evaluator)
+            case WindowExec():
+                return TimeWindowOp(node.schema, node.spec)
+            case AggregateExec():
+                return AggregateOp(node.input.schema, node.keys, node.calls)
+            case NetExec():
+                return NetOp(node.schema)
+            case ToStreamExec():
+                return ToStreamOp(node.schema, node.kind)
+
+
+def _run(tree: _Tree, batches: Sequence[SignedBatch], frontier: Micros, *, first: bool) -> SignedBatch:
+    match tree:
+        case _Input():
+            return batches[tree.position]
+        case _Node():
+            changes = tree.operator.step(_run(tree.below, batches, frontier, first=first), frontier)
+            # a start row rises through the operators above like any other change
+            return merge_by_instant([tree.operator.start(), changes]) if first else changes
+        case _RStreamNode():
+            moments = [_run(moment, batches, frontier, first=first) for moment in tree.moments]
+            return tree.operator.step(_run(tree.below, batches, frontier, first=first), moments)
+
+
+def _contents(tree: _Tree) -> pa.RecordBatch:
+    if not isinstance(tree, _Node):
+        raise InternalError("this part of a plan keeps no contents")
+    return tree.operator.contents(lambda: _contents(tree.below))
