@@ -25,7 +25,7 @@ MONTHS = pa.month_day_nano_interval()
 """A year-month interval.  It lives inside expressions only: no column of ours has this type."""
 
 _TEMPLATE = "duckdb"
-_NO_OPERANDS = (exp.DataType, exp.Identifier, exp.Var)
+_WITHOUT_TEMPLATE = (exp.Column, exp.Paren, exp.Not, exp.And, exp.Or, exp.Case)
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN", pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
@@ -77,17 +77,13 @@ def in_template(sql: str) -> str:
 
 
 def operands(node: exp.Expr) -> list[exp.Expr]:
-    """The bound expressions that `node` computes with, from left to right."""
-    return [child for child in node.iter_expressions() if not isinstance(child, _NO_OPERANDS) or _is_variable(child)]
+    """The bound expressions that `node` computes with, from left to right; a type or a name is none."""
+    return [child for child in node.iter_expressions() if _TEMPLATE in child.meta or isinstance(child, _WITHOUT_TEMPLATE)]
 
 
 def variable(name: str) -> exp.Identifier:
     """A lambda's variable: not a column, so the expression's inputs do not include it."""
     return lowered(exp.to_identifier(name, quoted=True), in_template(quoted(name)))
-
-
-def _is_variable(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Identifier) and _TEMPLATE in node.meta
 
 
 def _render(node: exp.Expr) -> str:

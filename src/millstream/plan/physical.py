@@ -89,6 +89,7 @@ class ReceiveExec:
 
     fragment: int
     schema: Schema
+    distribution: Distribution
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,11 @@ class Fragment:
     root: Exec
     sends: Distribution | None  # how the output is spread over the next stage's buckets; None: it is the query's changelog
 
+    @property
+    def single(self) -> bool:
+        """Everything it reads is in bucket 0, so it runs there alone."""
+        return any(isinstance(leaf.distribution, Single) for leaf in (*sources(self.root), *receives(self.root)))
+
 
 @dataclass(frozen=True)
 class PhysicalPlan:
@@ -191,16 +197,22 @@ def receives(node: Exec) -> tuple[ReceiveExec, ...]:
     return tuple(receive for child in inputs(node) for receive in receives(child))
 
 
-def history_us(node: Exec) -> int | None:
-    """How far behind the frontier the windows below still need rows of the log; None: for ever."""
-    longest = 0
-    if isinstance(node, WindowExec):
-        if node.spec.length_us is None:
-            return 0  # what an unbounded window lets in never leaves: nothing to look back for
-        longest = node.spec.history_us or 0
-    for child in inputs(node):
-        longest = max(longest, history_us(child) or 0)
-    return longest
+def windows(node: Exec) -> tuple[TimeWindow, ...]:
+    here = (node.spec,) if isinstance(node, WindowExec) else ()
+    return here + tuple(spec for child in inputs(node) for spec in windows(child))
+
+
+def contents_fragment(plan: PhysicalPlan) -> int | None:
+    """The fragment whose operators can tell the current relation, if any: netting changes no contents, so look below it."""
+    number, node = len(plan.fragments) - 1, plan.fragments[-1].root
+    while True:
+        match node:
+            case NetExec():
+                node = node.input
+            case ReceiveExec():
+                number, node = node.fragment, plan.fragments[node.fragment].root
+            case _:
+                return number if keeps_contents(node) else None
 
 
 def keeps_contents(node: Exec) -> bool:

@@ -139,7 +139,7 @@ class _Planner:
         if split is not None:
             return replace(placed, node=split, distribution=spread)
         self.fragments.append(Fragment(_stage(placed.node, self.fragments), placed.node, spread))
-        return replace(placed, node=ReceiveExec(len(self.fragments) - 1, placed.node.schema), distribution=spread)
+        return replace(placed, node=ReceiveExec(len(self.fragments) - 1, placed.node.schema, spread), distribution=spread)
 
 
 def _filter(below: _Placed, plan: Filter) -> _Placed:

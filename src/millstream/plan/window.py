@@ -65,10 +65,15 @@ class TimeWindow:
 
     @property
     def history_us(self) -> Micros | None:
-        """How far behind the frontier a row can still matter; None: for ever."""
+        """How far behind the frontier a row can still be part of it; None: for ever."""
         if self.length_us is None:
             return None
         return self.length_us + (self.slide_us or 0)
+
+    @property
+    def held_us(self) -> Micros:
+        """How far behind the frontier lie the rows that a running window holds: those that have yet to enter or to leave."""
+        return self.delay_us if self.length_us is None else self.length_us + (self.slide_us or 0)
 
     def enters(self, ts: Instants) -> Instants:
         if self.slide_us is not None:

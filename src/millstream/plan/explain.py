@@ -1,0 +1,105 @@
+"""Plans as text, for people: what the query means, and how it runs.
+
+Logical plan                         Physical plan
+  Aggregate by sym: sum(size)          stage 1, by sym: Aggregate ─ Window ─ Source
+  └─ Window [RANGE 5 MINUTES]
+     └─ Scan trades (sym, size)
+"""
+
+from __future__ import annotations
+
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.physical import (
+    AggregateExec,
+    Exec,
+    FilterExec,
+    FilterStep,
+    Fragment,
+    NetExec,
+    PhysicalPlan,
+    ProjectExec,
+    ReceiveExec,
+    RowWiseStep,
+    RStreamExec,
+    SourceExec,
+    ToStreamExec,
+    WindowExec,
+    inputs,
+)
+
+
+def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan) -> str:
+    kind = "stream" if bound.is_stream else "relation"
+    sections = [f"Answer: a {kind} of ({', '.join(map(str, bound.plan.schema))})", "", "Logical plan", *_logical(bound.plan, 1)]
+    if rewritten != bound.plan:
+        sections += ["", "After the rewrite rules", *_logical(rewritten, 1)]
+    sections += ["", "Physical plan"]
+    for number, fragment in enumerate(physical.fragments):
+        sections += [f"  stage {fragment.stage}, {_placement(fragment)}", *_physical(fragment.root, 2)]
+        sections.append(f"    => {'the changelog' if fragment.sends is None else f'exchanged {fragment.sends}, as fragment {number}'}")
+    return "\n".join(sections)
+
+
+def _logical(plan: Plan, depth: int) -> list[str]:
+    lines = ["  " * depth + _describe(plan)]
+    return lines if isinstance(plan, Scan) else lines + _logical(plan.input, depth + 1)
+
+
+def _describe(plan: Plan) -> str:
+    match plan:
+        case Scan():
+            return f"Scan {plan.source} ({', '.join(plan.schema.names)})"
+        case Filter():
+            return f"Filter {plan.predicate}"
+        case Project():
+            return f"Project {', '.join(map(str, plan.columns))}"
+        case Window():
+            return f"Window {plan.spec}"
+        case Aggregate():
+            keys = f" by {', '.join(plan.keys)}" if plan.keys else ""
+            return f"Aggregate{keys}: {', '.join(map(str, plan.calls)) or 'distinct'}"
+        case ToStream():
+            return plan.kind.upper()
+
+
+def _placement(fragment: Fragment) -> str:
+    return "in bucket 0 only" if fragment.single else "in every bucket"
+
+
+def _physical(node: Exec, depth: int) -> list[str]:
+    lines = ["  " * depth + _describe_exec(node)]
+    if isinstance(node, SourceExec):
+        lines += ["  " * (depth + 1) + _describe_step(step) for step in reversed(node.prefix)]
+    for child in inputs(node):
+        lines += _physical(child, depth + 1)
+    return lines
+
+
+def _describe_exec(node: Exec) -> str:
+    match node:
+        case SourceExec():
+            split = "split at ingest " if node.split_at_ingest else ""
+            return f"Source {node.stream} ({', '.join(column for column, _ in node.columns)}), {split}{node.distribution}"
+        case ReceiveExec():
+            return f"Receive from fragment {node.fragment}, {node.distribution}"
+        case FilterExec():
+            return f"Filter {node.predicate_sql}"
+        case ProjectExec():
+            return f"Project {', '.join(f'{column.sql} AS {column.name}' for column in node.columns)}"
+        case WindowExec():
+            holds = "holds nothing" if node.spec.grows_only else "holds its rows"
+            return f"Window {node.spec}, {holds}"
+        case AggregateExec():
+            return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
+        case NetExec():
+            return "Net equal rows of one instant"
+        case ToStreamExec():
+            return node.kind.upper()
+        case RStreamExec():
+            return "RSTREAM, holds the relation"
+
+
+def _describe_step(step: RowWiseStep) -> str:
+    if isinstance(step, FilterStep):
+        return f"- keep {step.predicate_sql}"
+    return f"- compute {', '.join(f'{column.sql} AS {column.name}' for column in step.columns)}"

@@ -1,0 +1,241 @@
+"""The driver's engine: streams, standing queries, and the tick that carries the one to the other.
+
+Everything that changes what the database is goes through one lock; ingest only holds its stream's own.
+What is true is what the tick log says: a tick's outputs exist once its record does.  The Delta tables
+of the results follow the records, at the latest when someone looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+import uuid
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from millstream.core.errors import MillstreamError
+from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.plan.logical import BoundQuery
+from millstream.plan.physical import PhysicalPlan, contents_fragment
+from millstream.runtime.results import elements, folded, undone
+from millstream.runtime.runner import Runner
+from millstream.runtime.running_query import RunningQuery, SnapshotRef
+from millstream.runtime.streams import Streams
+from millstream.runtime.tick import Outcome, Span, TickRun, failed, span_forward, span_replay
+from millstream.state.changelog import Changelog
+from millstream.state.fault import fault_point
+from millstream.state.location import Location
+from millstream.state.tick_record import TickLog, TickRecord
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_ROWS = 4_000_000
+"""A query is snapshotted when replaying it would take in more rows than this, ..."""
+SNAPSHOT_TICKS = 300
+"""... or when it has been this many ticks."""
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What a committed tick did, for the profile and the screen."""
+
+    tick: int
+    seconds: float
+    rows: int
+    changes: int
+    queries: int
+
+
+class Engine:
+    def __init__(self, location: Location, runner: Runner) -> None:
+        self.location = location
+        self.runner = runner
+        self.streams = Streams(location)
+        self.queries: dict[str, RunningQuery] = {}
+        self.lock = threading.RLock()
+        self.committed = threading.Condition(self.lock)
+        self.reports: list[TickReport] = []
+        self._ticks = TickLog.open(location)
+        self._tick = self._ticks.last.tick if self._ticks.last else 0
+        # caches of an earlier run of this database in the same executors are not ours
+        self._database = uuid.uuid4().hex
+
+    # --- queries
+
+    def add_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
+        """A standing query, new or found again: in the latter case it goes on where its last committed tick left it."""
+        with self.lock:
+            changelog = Changelog.open(self.location, name, plan.schema)
+            query = RunningQuery(name, incarnation, bound, plan, changelog)
+            last = self._ticks.last
+            if last is not None and incarnation in last.frontiers:
+                query.at, query.started = last.frontiers[incarnation], True
+                if incarnation in last.snapshots:
+                    query.snapshot = SnapshotRef(*last.snapshots[incarnation])
+            self.queries[name] = query
+            return query
+
+    def drop_query(self, name: str) -> None:
+        with self.lock:
+            query = self.queries.pop(name)
+            query.stopped = True
+            self.committed.notify_all()
+            shutil.rmtree(self.location.query_dir(name), ignore_errors=True)
+            shutil.rmtree(self.location.snapshot_dir(name), ignore_errors=True)
+
+    # --- the tick
+
+    def flush(self) -> None:
+        """Ticks until every query has reached its frontier; results are in their Delta tables afterwards."""
+        while self.tick() is not None:
+            pass
+        self.publish()
+
+    def tick(self) -> TickReport | None:
+        """One committed tick, or None if nothing is due."""
+        with self.lock:
+            due = [query for query in self.queries.values() if query.error is None and self._is_due(query)]
+            return self._run_tick(due, snapshot=False) if due else None
+
+    def _is_due(self, query: RunningQuery) -> bool:
+        return not query.started or self.frontier_of(query) > query.at
+
+    def frontier_of(self, query: RunningQuery) -> Micros:
+        """The least frontier of the streams it reads."""
+        return min((self.streams[name].frontier for name in query.streams), default=NEVER_BEFORE)
+
+    def _run_tick(self, due: list[RunningQuery], *, snapshot: bool) -> TickReport:
+        started = time.perf_counter()
+        self._tick += 1
+        run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
+        outcomes = self._outcomes(run, due, snapshot=snapshot)
+        fault_point("tick.before_commit")
+        self._commit([outcome for outcome in outcomes if outcome.error is None])
+        fault_point("tick.after_commit")
+        shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
+        report = TickReport(
+            self._tick, time.perf_counter() - started, sum(o.rows_in for o in outcomes), sum(o.rows_out for o in outcomes), len(outcomes)
+        )
+        self.reports = [*self.reports[-999:], report]
+        self.committed.notify_all()
+        return report
+
+    def _outcomes(self, run: TickRun, due: list[RunningQuery], *, snapshot: bool) -> list[Outcome]:
+        """Replays what has no caches, then steps everything; a query that fails, fails alone."""
+        logs = self.streams.logs
+        cold = [query for query in due if query.started and not query.fed]
+        self._replay(run, cold)
+        due = [query for query in due if query.error is None]
+        spans = [self._with_snapshot(span_forward(query, logs, self.frontier_of(query)), snapshot) for query in due]
+        outcomes = run.run(spans)
+        missing = [outcome.span.query for outcome in outcomes if outcome.missing]
+        if missing:
+            log.info("caches are gone, replaying", extra={"queries": [query.name for query in missing]})
+            self._replay(run, missing)
+            again = [outcome.span for outcome in outcomes if outcome.missing and outcome.span.query.error is None]
+            outcomes = [outcome for outcome in outcomes if not outcome.missing] + run.run(again)
+        for outcome in outcomes:
+            if outcome.error is not None or outcome.missing:
+                self._fail(outcome.span.query, failed(outcome))
+        return [outcome for outcome in outcomes if not outcome.missing]
+
+    def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
+        """Their caches as of their frontiers, from snapshots and the log."""
+        for outcome in run.run([span_replay(query, self.streams.logs) for query in queries]):
+            if outcome.error is not None or outcome.missing:
+                self._fail(outcome.span.query, failed(outcome))
+            else:
+                outcome.span.query.fed = dict(outcome.span.fed)
+
+    def _with_snapshot(self, span: Span, wanted: bool) -> Span:
+        rows = span.query.rows_since_snapshot + sum(chunk.rows for chunks in span.chunks.values() for chunk in chunks)
+        due = wanted or span.snapshot or rows > SNAPSHOT_ROWS or span.query.ticks_since_snapshot >= SNAPSHOT_TICKS
+        return replace(span, snapshot=due)
+
+    def _live(self) -> frozenset[str]:
+        return frozenset(query.incarnation for query in self.queries.values())
+
+    def _commit(self, outcomes: list[Outcome]) -> None:
+        last = self._ticks.last
+        live = {query.incarnation for query in self.queries.values()}
+        frontiers = {key: at for key, at in (last.frontiers if last else {}).items() if key in live}
+        snapshots = {key: ref for key, ref in (last.snapshots if last else {}).items() if key in live}
+        outputs = {}
+        for outcome in outcomes:
+            key = outcome.span.query.incarnation
+            frontiers[key] = outcome.span.frontier
+            if outcome.snapshot is not None:
+                snapshots[key] = (outcome.snapshot, outcome.span.frontier)
+            if outcome.outputs:
+                outputs[outcome.span.query.name] = outcome.outputs
+        self._ticks.append(TickRecord(self._tick, frontiers=frontiers, outputs=outputs, snapshots=snapshots))
+        for outcome in outcomes:
+            self._apply(outcome)
+
+    def _apply(self, outcome: Outcome) -> None:
+        query, span = outcome.span.query, outcome.span
+        query.at, query.started, query.fed = span.frontier, True, dict(span.fed)
+        if outcome.outputs:
+            query.unpublished.append((self._tick, outcome.outputs))
+        query.rows_since_snapshot += outcome.rows_in
+        query.ticks_since_snapshot += 1
+        if outcome.snapshot is not None:
+            query.snapshot = SnapshotRef(outcome.snapshot, span.frontier)
+            query.rows_since_snapshot = query.ticks_since_snapshot = 0
+        stats = query.stats
+        stats.rows_in += outcome.rows_in
+        stats.changes_out += outcome.rows_out
+        stats.state_rows = outcome.state_rows
+        stats.worker_seconds += outcome.seconds
+        stats.ticks += 1
+
+    def _fail(self, query: RunningQuery, error: MillstreamError) -> None:
+        query.error = error
+        log.error("query stopped", extra={"query": query.name, "reason": str(error)})
+
+    # --- results
+
+    def publish(self) -> None:
+        """Bring the results' Delta tables up to the last committed tick."""
+        with self.lock:
+            for query in self.queries.values():
+                for tick, files in query.unpublished:
+                    query.changelog.publish(tick, files)
+                query.unpublished.clear()
+
+    def changes(self, query: RunningQuery, since: Micros | None = None) -> pa.Table:
+        """Every committed change, in instant order: instant, diff, then the query's columns."""
+        with self.lock:
+            extra = [file for _, files in query.unpublished for file in files]
+        return query.changelog.read(since=since, files=extra)
+
+    def contents(self, query: RunningQuery, at: Micros | None = None) -> pa.Table:
+        """The relation at the query's frontier, or at an earlier instant: then with the changes since undone."""
+        with self.lock:
+            if query.is_stream:
+                return elements(self.changes(query), at)
+            fragment = contents_fragment(query.plan)
+            if fragment is None or not query.started:
+                return folded(self.changes(query), at)
+            files = self._ask_contents(query, fragment)
+            now = pa.Table.from_batches(
+                [pa.ipc.open_file(pa.memory_map(path)).get_batch(0) for path in files], query.plan.schema.to_arrow()
+            )
+            return now if at is None or at >= query.at else undone(now, self.changes(query, since=at))
+
+    def _ask_contents(self, query: RunningQuery, fragment: int) -> list[str]:
+        self._tick += 1  # exchange files of their own; no record is written, the number is simply not used by a tick
+        run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
+        if not query.fed:
+            self._replay(run, [query])
+        span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.streams, ()), query.fed, wants_contents=fragment)
+        (outcome,) = run.run([span])
+        if outcome.missing:
+            self._replay(run, [query])
+            (outcome,) = run.run([span])
+        if outcome.error is not None or outcome.missing:
+            raise failed(outcome)
+        return outcome.contents

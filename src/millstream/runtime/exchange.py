@@ -1,0 +1,70 @@
+"""Files between stages: an Arrow file with one record batch per bucket, read by memory map, gone after the tick.
+
+Rows of the log travel as (_ts, columns); changes between fragments as (_ts, _sign, columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import DataDamaged
+from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
+from millstream.plan.physical import ByKey, Distribution
+
+TS_COLUMN = "_ts"
+SIGN_COLUMN = "_sign"
+
+
+def write_rows(path: str, by_bucket: Sequence[tuple[Instants, pa.RecordBatch]]) -> None:
+    _write(path, [_with_columns(rows, {TS_COLUMN: ts}) for ts, rows in by_bucket])
+
+
+def read_rows(path: str, bucket: int) -> tuple[Instants, pa.RecordBatch]:
+    batch = _read(path, bucket)
+    return batch.column(0).to_numpy(), batch.select(batch.schema.names[1:])
+
+
+def write_changes(path: str, changes: SignedBatch, spread: Distribution, buckets: int) -> None:
+    """Split the changes of a fragment for the next stage."""
+    if isinstance(spread, ByKey):
+        owner = bucket_of(hash_columns([changes.rows.column(name) for name in spread.columns]), buckets)
+    else:
+        owner = np.zeros(len(changes), np.int32)
+    order, offsets = split_by_bucket(owner, buckets)
+    sorted_changes = changes.take(order)
+    parts = [sorted_changes.slice(int(offsets[b]), int(offsets[b + 1])) for b in range(buckets)]
+    _write(path, [_with_columns(part.rows, {TS_COLUMN: part.instant, SIGN_COLUMN: part.sign}) for part in parts])
+
+
+def read_changes(paths: Sequence[str], bucket: int, empty: SignedBatch) -> SignedBatch:
+    """What all fragments of the stage before have sent to this bucket, in instant order."""
+    parts = [empty]
+    for path in paths:
+        batch = _read(path, bucket)
+        if batch.num_rows:
+            rows = batch.select(batch.schema.names[2:])
+            parts.append(SignedBatch(batch.column(0).to_numpy(), batch.column(1).to_numpy(), rows))
+    return merge_by_instant(parts)
+
+
+def _with_columns(rows: pa.RecordBatch, extra: dict[str, Instants]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*map(pa.array, extra.values()), *rows.columns], names=[*extra, *rows.schema.names])
+
+
+def _write(path: str, batches: Sequence[pa.RecordBatch]) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _read(path: str, bucket: int) -> pa.RecordBatch:
+    try:
+        return pa.ipc.open_file(pa.memory_map(path)).get_batch(bucket)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataDamaged(f"the exchange file {path} cannot be read: {error}", hint="Restart: the tick will be done again.") from error

@@ -1,0 +1,109 @@
+"""What the driver and the workers say to each other in a tick: plain immutable data, small, and never rows.
+
+MapTask    ─► MapResult      read new chunks once, run the row-wise prefix, split by key into exchange files
+StageTask  ─► StageResult    step the fragments of one stage for one bucket
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from millstream.core.errors import MillstreamError
+from millstream.core.instant import Micros
+from millstream.plan.physical import Fragment, SourceExec
+from millstream.state.changelog import OutputFile
+from millstream.state.chunk import ChunkInfo
+
+
+@dataclass(frozen=True)
+class SourceFeed:
+    """Rows of one source of a fragment with sequence numbers in (after, upto]: as chunks, or as files of a map stage."""
+
+    table_dir: str
+    after: int
+    upto: int
+    chunks: tuple[ChunkInfo, ...]
+    exchange: tuple[str, ...] = ()  # in arrival order; one record batch per bucket
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """How a worker without a cache gets one: from a snapshot and the rows of the log since.
+
+    The task that carries it starts at the snapshot's frontier.  Its feeds hold every row that the windows still
+    need there, or that came later.
+    """
+
+    snapshot: str | None  # stem of the files; None: from nothing
+
+
+@dataclass(frozen=True)
+class FragmentTask:
+    query: str
+    incarnation: str  # a query dropped and created again under the same name is another one
+    number: int  # of the fragment in its plan
+    fragment: Fragment
+    at: Micros
+    frontier: Micros
+    feeds: tuple[SourceFeed, ...]
+    received: tuple[tuple[str, ...], ...]  # per ReceiveExec: exchange files
+    rebuild: Rebuild | None
+    output_dir: str
+    emit: Literal["changes", "net", "nothing"] = "changes"  # net: the sum of all changes, at the frontier
+    snapshot_dir: str | None = None
+    wants_contents: bool = False
+
+
+@dataclass(frozen=True)
+class StageTask:
+    database: str
+    tick: int
+    bucket: int
+    buckets: int
+    exchange_dir: str
+    fragments: tuple[FragmentTask, ...]
+    live: frozenset[str]  # incarnations that still exist: caches of others are dropped
+
+
+@dataclass(frozen=True)
+class FragmentResult:
+    incarnation: str
+    number: int
+    bucket: int
+    missing: bool = False  # no usable cache, and the task did not say how to rebuild one
+    error: MillstreamError | None = None
+    output: OutputFile | None = None
+    exchange: str | None = None
+    snapshot: str | None = None
+    contents: str | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    state_rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StageResult:
+    bucket: int
+    fragments: tuple[FragmentResult, ...]
+    worker: int = 0  # process id, for the profile
+
+
+@dataclass(frozen=True)
+class MapTask:
+    """Some chunks of one stream, for all sources that want it split in some way."""
+
+    part: int
+    buckets: int
+    table_dir: str
+    chunks: tuple[ChunkInfo, ...]
+    sources: tuple[tuple[str, SourceExec], ...]  # (name of the split, source)
+    exchange_dir: str
+
+
+@dataclass(frozen=True)
+class MapResult:
+    part: int
+    files: dict[str, str]  # split -> file
+    error: MillstreamError | None = None

@@ -1,0 +1,68 @@
+"""From changes to relations: what a changelog adds up to, and what a relation was before its last changes.
+
+Tables of changes have the columns instant, diff, then the query's own, which may share names: all goes by position.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.instant import Micros
+from millstream.core.schema import Field, Schema
+from millstream.core.signed_batch import SignedBatch, Signs
+from millstream.operators.net import NetOp
+
+
+def net_rows(rows: pa.RecordBatch, sign: Signs) -> pa.RecordBatch:
+    """The bag that the signed rows add up to."""
+    changes = SignedBatch(np.zeros(len(sign), np.int64), sign, rows)
+    left = NetOp(Schema.from_arrow(rows.schema)).step(changes, 0)
+    assert (left.sign > 0).all(), "a row was retracted that had never been inserted"
+    return left.rows
+
+
+def elements(changes: pa.Table, at: Micros | None) -> pa.Table:
+    """The elements of a stream, in order."""
+    changes = _until(changes, at)
+    return changes.select(list(range(2, changes.num_columns)))
+
+
+def folded(changes: pa.Table, at: Micros | None) -> pa.Table:
+    """The relation that all changes up to `at` add up to."""
+    return _net(_until(changes, at))
+
+
+def undone(now: pa.Table, later: pa.Table) -> pa.Table:
+    """The relation before the changes `later` made it what it is `now`."""
+    back = later.select(list(range(2, later.num_columns))).rename_columns(_positions(now))
+    rows = pa.concat_tables([now.rename_columns(_positions(now)), back])
+    sign = np.concatenate([np.ones(now.num_rows, np.int8), -later.column(1).to_numpy()])
+    return _renamed(net_rows(_one_batch(rows), sign), now.column_names)
+
+
+def _net(changes: pa.Table) -> pa.Table:
+    rows = changes.select(list(range(2, changes.num_columns)))
+    kept = net_rows(_one_batch(rows.rename_columns(_positions(rows))), changes.column(1).to_numpy())
+    return _renamed(kept, rows.column_names)
+
+
+def _until(changes: pa.Table, at: Micros | None) -> pa.Table:
+    if at is None:
+        return changes
+    instants = changes.column(0).cast(pa.int64()).to_numpy()
+    return changes.slice(0, int(np.searchsorted(instants, at, side="right")))
+
+
+def _positions(table: pa.Table) -> list[str]:
+    return [f"c{i}" for i in range(table.num_columns)]
+
+
+def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.Table:
+    return pa.Table.from_batches([rows]).rename_columns(names)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    schema = Schema(tuple(Field(field.name, field.type) for field in table.schema))
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else SignedBatch.empty(schema).rows

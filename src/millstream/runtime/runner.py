@@ -1,0 +1,23 @@
+"""The seam between the tick and whatever runs its tasks: Spark jobs, or plain calls in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
+
+
+class Runner(Protocol):
+    parallelism: int
+    """How many map tasks are worth having."""
+
+    def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]: ...
+
+    def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]: ...
+
+    def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Spark SQL over tables in memory, for questions that are answered once."""
+        ...

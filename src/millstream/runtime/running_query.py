@@ -1,0 +1,80 @@
+"""The driver's view of a standing query: its plan, how far it is, and how its caches can be had again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from millstream.core.errors import MillstreamError
+from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.schema import Field
+from millstream.plan.logical import BoundQuery
+from millstream.plan.physical import PhysicalPlan, sources, windows
+from millstream.plan.window import TimeWindow
+from millstream.state.changelog import Changelog, OutputFile
+
+
+@dataclass(frozen=True)
+class SnapshotRef:
+    stem: str
+    at: Micros
+
+
+@dataclass
+class QueryStats:
+    """Counts since the query was created or the database opened, whichever is later."""
+
+    rows_in: int = 0
+    changes_out: int = 0
+    state_rows: int = 0
+    worker_seconds: float = 0.0
+    ticks: int = 0
+
+
+@dataclass
+class RunningQuery:
+    name: str
+    incarnation: str
+    bound: BoundQuery
+    plan: PhysicalPlan
+    changelog: Changelog
+    at: Micros = NEVER_BEFORE
+    started: bool = False  # its first tick is committed
+    snapshot: SnapshotRef | None = None
+    fed: dict[str, int] = field(default_factory=dict)  # stream -> last sequence number that workers have; empty: they have nothing
+    unpublished: list[tuple[int, list[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
+    rows_since_snapshot: int = 0
+    ticks_since_snapshot: int = 0
+    stopped: bool = False
+    error: MillstreamError | None = None
+    stats: QueryStats = field(default_factory=QueryStats)
+    created: float = field(default_factory=time.time)
+
+    @property
+    def is_stream(self) -> bool:
+        return self.bound.is_stream
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams it reads, each once."""
+        return tuple(dict.fromkeys(source.stream for fragment in self.plan.fragments for source in sources(fragment.root)))
+
+    @property
+    def history_us(self) -> Micros | None:
+        """How far back a new query has to look; None: to the beginning."""
+        lengths = [spec.history_us for spec in self._windows]
+        return None if None in lengths else max((length for length in lengths if length is not None), default=0)
+
+    @property
+    def held_us(self) -> Micros:
+        """How far behind a snapshot's frontier lie the rows that its windows held."""
+        return max((spec.held_us for spec in self._windows), default=0)
+
+    @property
+    def _windows(self) -> list[TimeWindow]:
+        return [spec for fragment in self.plan.fragments for spec in windows(fragment.root)]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Its columns as the user named them; names may repeat."""
+        return tuple(Field(name, field.type) for name, field in zip(self.bound.names, self.plan.schema, strict=True))

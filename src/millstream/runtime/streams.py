@@ -1,0 +1,117 @@
+"""The streams of a database on the driver: their logs, their frontiers, and rows on their way in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from millstream.core.errors import TypeMismatch
+from millstream.core.instant import Micros
+from millstream.language.catalog import StreamEntry
+from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
+from millstream.runtime.rows import table_of
+from millstream.state.location import Location
+from millstream.state.stream_log import StreamLog
+
+
+@dataclass
+class OpenStream:
+    entry: StreamEntry
+    log: StreamLog
+    lock: threading.RLock = field(default_factory=threading.RLock)  # one ingest at a time: arrival order is commit order
+    last_arrival: float = field(default_factory=time.monotonic)
+
+    @property
+    def frontier(self) -> Micros:
+        return self.log.frontier.value
+
+
+class Streams:
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._open: dict[str, OpenStream] = {}
+
+    def open(self, entry: StreamEntry) -> OpenStream:
+        log = StreamLog.open(
+            self._location,
+            entry.name,
+            entry.schema,
+            timestamp_by=entry.timestamp_by,
+            partition_by=entry.partition_by,
+            slack_us=entry.slack_us,
+        )
+        self._open[entry.name] = OpenStream(entry, log)
+        return self._open[entry.name]
+
+    def close(self, name: str) -> None:
+        self._open.pop(name, None)
+
+    def __getitem__(self, name: str) -> OpenStream:
+        return self._open[name]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._open.values())
+
+    @property
+    def logs(self) -> dict[str, StreamLog]:
+        return {name: stream.log for name, stream in self._open.items()}
+
+    @property
+    def greatest_frontier(self) -> Micros | None:
+        """Of all streams; None before any has one."""
+        frontiers = [stream.log.frontier for stream in self._open.values()]
+        return max((frontier.value for frontier in frontiers if frontier.exists), default=None)
+
+    def insert(self, name: str, rows: object) -> int:
+        """Rows from the driver itself: one batch, one partition.  Nothing is inserted if any row does not fit."""
+        stream = self._open[name]
+        table = table_of(rows, stream.entry.schema, name)
+        if table.column(stream.entry.timestamp_by).null_count:
+            raise TypeMismatch(
+                f'column "{stream.entry.timestamp_by}" of "{name}" is its timestamp and cannot be NULL', hint="Nothing was inserted."
+            )
+        if table.num_rows:
+            with stream.lock:
+                plan = self.begin(name, partitions=1)
+                self.commit(plan, [write_partition(plan, 0, table)])
+        return table.num_rows
+
+    def begin(self, name: str, partitions: int) -> IngestPlan:
+        """The caller holds the stream's lock from here to `commit`."""
+        stream = self._open[name]
+        return IngestPlan(
+            name, stream.entry.schema, stream.entry.timestamp_by, stream.entry.partition_by, self._location.buckets,
+            str(self._location.stream_dir(name)), str(self._location.late_dir(name)),
+            stream.log.begin().ingest_number, partitions, stream.log.frontier,
+        )  # fmt: skip
+
+    def commit(self, plan: IngestPlan, reports: Sequence[PartitionReport], batch: tuple[str, int] | None = None) -> None:
+        stream = self._open[plan.stream]
+        frontier = plan.frontier
+        ordered = sorted(reports, key=lambda report: report.partition)
+        for report in ordered:
+            if report.max_ts is not None:
+                frontier = frontier.after_rows(report.max_ts)
+        chunks = [chunk for report in ordered for chunk in report.chunks]
+        late = [chunk for report in ordered for chunk in report.late]
+        stream.log.commit(chunks, late, frontier, batch=batch)
+        stream.last_arrival = time.monotonic()
+
+    def advance(self, name: str, ts: Micros) -> None:
+        stream = self._open[name]
+        with stream.lock:
+            stream.log.advance(stream.log.frontier.after_advance(ts))
+
+    def advance_idle(self, now: Micros) -> bool:
+        """Streams that have been silent for their idle timeout follow the wall clock at that distance."""
+        moved = False
+        for stream in self._open.values():
+            timeout_us = stream.entry.idle_timeout_us
+            if timeout_us is None or (time.monotonic() - stream.last_arrival) * 1e6 < timeout_us:
+                continue
+            if now - timeout_us > stream.frontier:
+                self.advance(stream.entry.name, now - timeout_us)
+                moved = True
+        return moved

@@ -1,0 +1,262 @@
+"""One tick: everything new, up to the frontier, through all stages of all due queries.
+
+    due queries ─► feeds (chunks since last time) ─► map stage, if there is much to split
+                ─► stage 1, 2, ... (one task per bucket) ─► outcomes
+
+A tick decides nothing about durability: its outcomes become true when the engine commits them.
+A query whose caches are gone is replayed from its snapshot first, without showing anything, and then
+takes part like the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal
+
+from millstream.core.errors import InternalError, MillstreamError
+from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
+from millstream.plan.physical import Single, SourceExec, receives, sources
+from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
+from millstream.runtime.runner import Runner
+from millstream.runtime.running_query import RunningQuery
+from millstream.state.changelog import OutputFile
+from millstream.state.chunk import ChunkInfo
+from millstream.state.location import Location
+from millstream.state.stream_log import StreamLog
+
+log = logging.getLogger(__name__)
+
+MAP_STAGE_ROWS = 60_000
+"""Below this many new rows every bucket reads the chunks itself: a map stage would cost more than it saves."""
+
+MOST_ROWS = 2_000_000
+"""A tick takes in about this many rows at the most: a backlog is worked off in bounded steps."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one query does in this tick: from `at` to `frontier`, fed with these rows."""
+
+    query: RunningQuery
+    at: Micros
+    frontier: Micros
+    fed: dict[str, int]  # where the feeds end, per stream
+    chunks: dict[str, tuple[ChunkInfo, ...]]
+    after: dict[str, int]
+    rebuild: Rebuild | None = None
+    emit: Literal["changes", "net", "nothing"] = "changes"
+    snapshot: bool = False
+    wants_contents: int | None = None  # the fragment that is asked
+
+
+@dataclass
+class Outcome:
+    """What came of a span."""
+
+    span: Span
+    outputs: list[OutputFile] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    snapshot: str | None = None
+    missing: bool = False
+    error: MillstreamError | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    state_rows: int = 0
+    seconds: float = 0.0
+    _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
+
+    def take(self, result: FragmentResult) -> None:
+        self.missing |= result.missing
+        self.error = self.error or result.error
+        if result.output is not None:
+            self.outputs.append(result.output)
+        if result.exchange is not None:
+            self._sent.setdefault(result.number, []).append(result.exchange)
+        if result.contents is not None:
+            self.contents.append(result.contents)
+        self.snapshot = result.snapshot or self.snapshot
+        self.rows_in += result.rows_in if self.span.query.plan.fragments[result.number].stage == 1 else 0
+        self.rows_out += result.rows_out if result.number == len(self.span.query.plan.fragments) - 1 else 0
+        self.state_rows += result.state_rows
+        self.seconds += result.seconds
+
+
+# --- which rows -------------------------------------------------------------------------------
+
+
+def span_forward(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Micros) -> Span:
+    """From where the query is to `frontier`, or as far as a bounded number of rows carries it."""
+    if not query.started:
+        return _first_span(query, logs, frontier)
+    after = {stream: query.fed[stream] for stream in query.streams}
+    chunks, fed = {}, {}
+    for stream in query.streams:
+        new = logs[stream].chunks_since(after[stream])
+        taken, bound = _bounded(new, query.at)
+        chunks[stream] = tuple(taken)
+        fed[stream] = taken[-1].max_seq if len(taken) < len(new) else logs[stream].last_seq
+        frontier = min(frontier, bound) if len(taken) < len(new) else frontier
+    return Span(query, query.at, frontier, fed, chunks, after)
+
+
+def span_replay(query: RunningQuery, logs: Mapping[str, StreamLog]) -> Span:
+    """From the last snapshot to where the query is, with nothing shown: afterwards all caches are there again."""
+    start = query.snapshot.at if query.snapshot else NEVER_BEFORE
+    chunks, fed = _since(query, logs, start - query.held_us if query.snapshot else NEVER_BEFORE)
+    rebuild = Rebuild(query.snapshot.stem if query.snapshot else None)
+    return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), rebuild, emit="nothing")
+
+
+def _first_span(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Micros) -> Span:
+    """A new query looks back as far as its windows reach, and begins with its answer at the frontier."""
+    reach = query.history_us
+    chunks, fed = _since(query, logs, NEVER_BEFORE if reach is None else frontier - reach)
+    emit: Literal["changes", "net", "nothing"] = "changes"
+    if frontier > BEGINNING:
+        emit = "nothing" if query.is_stream else "net"
+    after = dict.fromkeys(chunks, -1)
+    return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, after, Rebuild(None), emit, snapshot=frontier > BEGINNING)
+
+
+def _since(query: RunningQuery, logs: Mapping[str, StreamLog], ts: Micros) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
+    """All chunks with rows at or after `ts`, and how far the logs reach."""
+    chunks = {stream: tuple(logs[stream].chunks_after(max(ts, NEVER_BEFORE) - 1)) for stream in query.streams}
+    return chunks, {stream: logs[stream].last_seq for stream in query.streams}
+
+
+def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInfo], Micros]:
+    """A prefix of about MOST_ROWS rows, and the greatest frontier for which it holds every row."""
+    least_beyond = [0] * len(chunks)
+    bound = 2**62
+    for i in range(len(chunks) - 1, -1, -1):
+        least_beyond[i] = bound  # the least ts in the chunks after i
+        bound = min(bound, chunks[i].min_ts)
+    rows = 0
+    for i, chunk in enumerate(chunks):
+        rows += chunk.rows
+        if rows >= MOST_ROWS and least_beyond[i] - 1 > at:
+            return chunks[: i + 1], least_beyond[i] - 1
+    return chunks, 2**62
+
+
+# --- running them -----------------------------------------------------------------------------
+
+
+class TickRun:
+    """Runs spans through the stages; one object per tick."""
+
+    def __init__(self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str]) -> None:
+        self._runner = runner
+        self._location = location
+        self._database = database
+        self._tick = tick
+        self._live = live
+        self._exchange_dir = str(location.exchange_dir / str(tick))
+        self._buckets = location.buckets
+
+    def run(self, spans: Sequence[Span]) -> list[Outcome]:
+        outcomes = {span.query.incarnation: Outcome(span) for span in spans}
+        splits = self._map(spans)
+        for stage in range(1, max((span.query.plan.stages for span in spans), default=0) + 1):
+            going = [outcome for outcome in outcomes.values() if not outcome.missing and outcome.error is None]
+            self._run_stage(stage, going, splits)
+        return list(outcomes.values())
+
+    def _run_stage(self, stage: int, outcomes: Sequence[Outcome], splits: dict[str, tuple[str, ...]]) -> None:
+        fragments = tuple(task for outcome in outcomes for task in self._fragment_tasks(stage, outcome, splits))
+        if not fragments:
+            return
+        tasks = [
+            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live)
+            for bucket in range(self._buckets)
+            if bucket == 0 or not all(task.fragment.single for task in fragments)
+        ]
+        by_query = {outcome.span.query.incarnation: outcome for outcome in outcomes}
+        for stage_result in self._runner.run_stage(tasks):
+            for result in stage_result.fragments:
+                by_query[result.incarnation].take(result)
+
+    def _fragment_tasks(self, stage: int, outcome: Outcome, splits: dict[str, tuple[str, ...]]) -> list[FragmentTask]:
+        span = outcome.span
+        query = span.query
+        tasks = []
+        for number, fragment in enumerate(query.plan.fragments):
+            if fragment.stage != stage or (span.wants_contents is not None and span.wants_contents != number):
+                continue
+            feeds = tuple(self._feed(span, source, splits) for source in sources(fragment.root))
+            received = tuple(tuple(outcome._sent.get(receive.fragment, ())) for receive in receives(fragment.root))
+            tasks.append(
+                FragmentTask(
+                    query.name,
+                    query.incarnation,
+                    number,
+                    fragment,
+                    span.at,
+                    span.frontier,
+                    feeds,
+                    received,
+                    span.rebuild,
+                    output_dir=str(self._location.query_dir(query.name)),
+                    emit=span.emit,
+                    snapshot_dir=str(self._location.snapshot_dir(query.name)) if span.snapshot else None,
+                    wants_contents=span.wants_contents is not None,
+                )
+            )
+        return tasks
+
+    def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
+        stream = source.stream
+        table_dir, after, upto = str(self._location.stream_dir(stream)), span.after[stream], span.fed[stream]
+        files = splits.get(_split_name(span, source))
+        if files is not None:
+            return SourceFeed(table_dir, after, upto, (), files)
+        return SourceFeed(table_dir, after, upto, span.chunks[stream])
+
+    # --- the map stage
+
+    def _map(self, spans: Sequence[Span]) -> dict[str, tuple[str, ...]]:
+        """Split the new rows of each stream once for all queries that want them split the same way."""
+        wanted: dict[tuple[str, tuple[ChunkInfo, ...]], dict[str, SourceExec]] = {}
+        for span in spans:
+            for source in (source for fragment in span.query.plan.fragments for source in sources(fragment.root)):
+                chunks = span.chunks[source.stream]
+                if self._worth_splitting(source, chunks):
+                    wanted.setdefault((source.stream, chunks), {})[_split_name(span, source)] = source
+        tasks = [task for (stream, chunks), by_name in wanted.items() for task in self._map_tasks(stream, chunks, by_name)]
+        if not tasks:
+            return {}
+        files: dict[str, list[tuple[int, str]]] = {}
+        for result in self._runner.run_map([replace(task, part=part) for part, task in enumerate(tasks)]):
+            if result.error is not None:
+                log.warning("the map stage failed, the stages read the log themselves", extra={"reason": result.error.message})
+                return {}
+            for name, path in result.files.items():
+                files.setdefault(name, []).append((result.part, path))
+        return {name: tuple(path for _, path in sorted(parts)) for name, parts in files.items()}
+
+    def _worth_splitting(self, source: SourceExec, chunks: tuple[ChunkInfo, ...]) -> bool:
+        if self._buckets == 1 or source.split_at_ingest or isinstance(source.distribution, Single):
+            return False
+        return sum(chunk.rows for chunk in chunks) >= MAP_STAGE_ROWS
+
+    def _map_tasks(self, stream: str, chunks: tuple[ChunkInfo, ...], by_name: dict[str, SourceExec]) -> list[MapTask]:
+        parts = min(self._runner.parallelism, len(chunks))
+        bounds = [len(chunks) * i // parts for i in range(parts + 1)]
+        directory = str(self._location.stream_dir(stream))
+        return [
+            MapTask(0, self._buckets, directory, chunks[low:high], tuple(by_name.items()), self._exchange_dir)
+            for low, high in pairwise(bounds)
+        ]
+
+
+def _split_name(span: Span, source: SourceExec) -> str:
+    """Equal for queries that want the same rows split in the same way."""
+    return hashlib.sha1(repr((source, span.after[source.stream], span.fed[source.stream])).encode()).hexdigest()[:20]
+
+
+def failed(outcome: Outcome) -> MillstreamError:
+    return outcome.error or InternalError(f'the caches of query "{outcome.span.query.name}" could not be rebuilt')

@@ -1,0 +1,200 @@
+"""A worker's side of a tick: caches of fragments, stepped from frontier to frontier.
+
+A cache carries the frontier it is at.  A task says from where to where to step; if the cache is
+elsewhere (another process had the bucket, or none did), it is thrown away and built again from the
+snapshot and the log.  A task that was done already, because its answer got lost, gives the same
+answer again.  So it never matters which process a task lands in, or how often.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import MillstreamError, QueryFailed
+from millstream.core.instant import Micros
+from millstream.core.signed_batch import SignedBatch
+from millstream.operators.evaluator import Evaluator
+from millstream.operators.net import net_rows
+from millstream.plan.physical import ReceiveExec, SourceExec
+from millstream.runtime.circuit import Circuit
+from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_rows
+from millstream.runtime.messages import (
+    FragmentResult,
+    FragmentTask,
+    MapResult,
+    MapTask,
+    Rebuild,
+    SourceFeed,
+    StageResult,
+    StageTask,
+)
+from millstream.runtime.pending import PendingRows
+from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
+from millstream.state.changelog import write_output
+from millstream.state.snapshot import load_arrays, save_arrays
+
+log = logging.getLogger(__name__)
+
+
+class FragmentCache:
+    """One fragment of one query in one bucket: its circuit, the rows that wait, and where it is."""
+
+    def __init__(self, task: FragmentTask, evaluator: Evaluator) -> None:
+        self.circuit = Circuit(task.fragment.root, evaluator)
+        self.pending = {i: PendingRows(node.schema) for i, node in enumerate(self.circuit.inputs) if isinstance(node, SourceExec)}
+        self.at = task.at
+        self.taken = dict.fromkeys(self.pending, -1)  # the last sequence number taken in, per source
+        self.done: tuple[int, FragmentTask, FragmentResult] | None = None
+
+    def can_take(self, task: FragmentTask) -> bool:
+        """The task goes on exactly where this cache is."""
+        gapless = all(feed.after == taken or feed.upto <= taken for feed, taken in zip(task.feeds, self.taken.values(), strict=True))
+        return self.at == task.at and gapless
+
+
+class Worker:
+    """Lives as long as its process; `run_stage` is what a Spark task calls."""
+
+    def __init__(self) -> None:
+        self._evaluator = Evaluator()
+        self._caches: dict[tuple[str, str, int, int], FragmentCache] = {}
+
+    def run_stage(self, task: StageTask) -> StageResult:
+        self._forget_dead(task)
+        results = tuple(self._guarded(task, fragment) for fragment in task.fragments if task.bucket == 0 or not fragment.fragment.single)
+        return StageResult(task.bucket, results, os.getpid())
+
+    def run_map(self, task: MapTask) -> MapResult:
+        try:
+            files = {}
+            for split, source in task.sources:
+                parts = [split_chunk(source, task.table_dir, chunk, task.buckets, self._evaluator) for chunk in task.chunks]
+                path = f"{task.exchange_dir}/{split}-{task.part}.arrow"
+                by_bucket = [[part[bucket] for part in parts] for bucket in range(task.buckets)]
+                write_rows(path, [_joined(chunks) for chunks in by_bucket])
+                files[split] = path
+            return MapResult(task.part, files)
+        except Exception as error:
+            return MapResult(task.part, {}, _as_ours(error))
+
+    def _guarded(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        """A failing query fails alone: its error is an answer, not an end of the task."""
+        started = time.perf_counter()
+        try:
+            result = self._run(task, fragment)
+        except Exception as error:
+            self._caches.pop((task.database, fragment.incarnation, fragment.number, task.bucket), None)
+            result = FragmentResult(fragment.incarnation, fragment.number, task.bucket, error=_as_ours(error))
+        return replace(result, seconds=time.perf_counter() - started)
+
+    def _run(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        key = (task.database, fragment.incarnation, fragment.number, task.bucket)
+        cache = self._caches.get(key)
+        if cache and cache.done and cache.done[:2] == (task.tick, fragment):
+            return cache.done[2]
+        if fragment.rebuild is not None:
+            cache = self._caches[key] = self._rebuilt(task, fragment, fragment.rebuild)
+        elif cache is None or not cache.can_take(fragment):
+            self._caches.pop(key, None)
+            return FragmentResult(fragment.incarnation, fragment.number, task.bucket, missing=True)
+        else:
+            self._take_in(cache, task, fragment.feeds)
+        result = self._step(cache, task, fragment)
+        cache.done = (task.tick, fragment, result)
+        return result
+
+    def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
+        cache = FragmentCache(fragment, self._evaluator)
+        self._take_in(cache, task, fragment.feeds)
+        if how.snapshot is not None:
+            cache.circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
+            for position, pending in cache.pending.items():
+                past = pending.release(fragment.at)
+                cache.circuit.prime(position, past.instant, past.rows, fragment.at)
+        return cache
+
+    def _take_in(self, cache: FragmentCache, task: StageTask, feeds: tuple[SourceFeed, ...]) -> None:
+        for (position, pending), feed in zip(cache.pending.items(), feeds, strict=True):
+            if feed.upto <= cache.taken[position]:
+                continue  # a rebuilt cache has them already
+            source = cache.circuit.inputs[position]
+            assert isinstance(source, SourceExec)
+            for path in feed.exchange:
+                pending.add(*read_rows(path, task.bucket))
+            for ts, rows in read_bucket(source, feed.table_dir, feed.chunks, task.bucket, task.buckets, self._evaluator):
+                pending.add(ts, rows)
+            cache.taken[position] = feed.upto
+
+    def _step(self, cache: FragmentCache, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        received = iter(fragment.received)
+        batches = []
+        for position, node in enumerate(cache.circuit.inputs):
+            if isinstance(node, ReceiveExec):
+                batches.append(read_changes(next(received), task.bucket, SignedBatch.empty(node.schema)))
+            else:
+                batches.append(cache.pending[position].release(fragment.frontier))
+        changes = cache.circuit.step(batches, fragment.frontier)
+        cache.at = fragment.frontier
+        result = FragmentResult(
+            fragment.incarnation, fragment.number, task.bucket,
+            rows_in=sum(map(len, batches)), rows_out=len(changes), state_rows=cache.circuit.state_rows(),
+        )  # fmt: skip
+        result = self._deliver(changes, result, task, fragment)
+        if fragment.snapshot_dir is not None:
+            stem = f"{fragment.snapshot_dir}/{task.tick}"
+            save_arrays(snapshot_file(stem, fragment.number, task.bucket), cache.circuit.save())
+            result = replace(result, snapshot=stem)
+        if fragment.wants_contents:
+            result = replace(result, contents=_write_contents(cache.circuit.contents(), task.exchange_dir))
+        return result
+
+    def _deliver(self, changes: SignedBatch, result: FragmentResult, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        if fragment.fragment.sends is not None:
+            path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
+            write_changes(path, changes, fragment.fragment.sends, task.buckets)
+            return replace(result, exchange=path)
+        if fragment.emit == "net":
+            changes = _netted_at(changes, fragment.frontier)
+        if fragment.emit == "nothing" or len(changes) == 0:
+            return result
+        return replace(result, output=write_output(fragment.output_dir, changes))
+
+    def _forget_dead(self, task: StageTask) -> None:
+        for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:
+            del self._caches[key]
+
+
+def snapshot_file(stem: str, fragment: int, bucket: int) -> str:
+    return f"{stem}-{fragment}-{bucket}.npz"
+
+
+def _netted_at(changes: SignedBatch, instant: Micros) -> SignedBatch:
+    rows = net_rows(changes.rows, changes.sign)
+    return SignedBatch.arrivals(np.full(rows.num_rows, instant, np.int64), rows)
+
+
+def _joined(parts: list[Timed]) -> Timed:
+    return np.concatenate([ts for ts, _ in parts]), pa.concat_batches([rows for _, rows in parts])
+
+
+def _write_contents(rows: pa.RecordBatch, exchange_dir: str) -> str:
+    path = f"{exchange_dir}/{uuid.uuid4().hex}.arrow"
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return path
+
+
+def _as_ours(error: Exception) -> MillstreamError:
+    if isinstance(error, MillstreamError):
+        return error
+    log.error("a query failed", exc_info=error)
+    return QueryFailed(
+        f"{type(error).__name__}: {error}", hint="This is a bug in Millstream or in a library it uses; the log has the details."
+    )

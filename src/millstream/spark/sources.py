@@ -1,0 +1,231 @@
+"""Structured Streaming as the way in: Spark tracks what has been read, each batch is committed to the log once.
+
+Two ways, one per kind of source:
+
+    files that pyarrow reads (parquet, arrow, csv)   Spark only lists the files; executors read them by path
+    everything else (rate, socket, kafka, json, ...)  Spark reads the rows; executors receive them as Arrow
+
+Both end in `write_partition` on the executors and one commit on the driver that carries (source, batch id):
+a batch that Spark replays after a crash is found done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePath
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+
+from millstream.core.errors import MillstreamError, SourceFailed
+from millstream.core.schema import type_name
+from millstream.language.catalog import StreamEntry
+from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
+from millstream.runtime.streams import Streams
+from millstream.spark.file_readers import FileReader, fast_file_reader
+from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_report
+from millstream.state.location import Location
+
+log = logging.getLogger(__name__)
+
+_PATH_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+_FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
+_LISTING_OPTIONS = {
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "latestfirst",
+    "maxfileage",
+    "cleansource",
+    "sourcearchivedir",
+}
+
+
+class Sources:
+    """The running sources of a database, one streaming query each."""
+
+    def __init__(self, spark: SparkSession, streams: Streams, location: Location, arrived: Callable[[], None]) -> None:
+        self._spark = spark
+        self._streams = streams
+        self._location = location
+        self._arrived = arrived
+        self._running: dict[str, StreamingQuery] = {}
+        self._failures: dict[str, MillstreamError] = {}
+
+    def start(self, entry: StreamEntry) -> None:
+        """Begin, or go on, reading the source that the stream was declared with."""
+        assert entry.format is not None
+        reader = fast_file_reader(entry)
+        if reader is not None:
+            self._run(entry, self._listing(entry), lambda batch, plan: self._read_files(batch, plan, reader))
+        else:
+            self._run(entry, _declared_columns(self._reader(entry), entry), self._write_rows)
+
+    def attach(self, entry: StreamEntry, frame: DataFrame) -> None:
+        """A streaming DataFrame of the user's own as the stream's source."""
+        if not frame.isStreaming:
+            raise SourceFailed(
+                f'the DataFrame for "{entry.name}" is not a streaming one', hint="Use spark.readStream, or db.insert for a finished table."
+            )
+        self._run(entry, _declared_columns(frame, entry), self._write_rows)
+
+    def stop(self, name: str) -> None:
+        query = self._running.pop(name, None)
+        if query is not None:
+            query.stop()
+
+    def stop_all(self) -> None:
+        for name in list(self._running):
+            self.stop(name)
+
+    def drain(self, name: str) -> None:
+        """Returns when everything that the source holds now has been committed to the log."""
+        query = self._running.get(name)
+        if query is not None:
+            try:
+                query.processAllAvailable()
+            except Exception as error:
+                raise self.failure(name) or _source_failed(name, error) from error
+
+    def failure(self, name: str) -> MillstreamError | None:
+        """Why the source has stopped, if it has."""
+        if name in self._failures:
+            return self._failures[name]
+        query = self._running.get(name)
+        error = query.exception() if query is not None and not query.isActive else None
+        return _source_failed(name, error) if error is not None else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._running)
+
+    # --- one streaming query
+
+    def _run(self, entry: StreamEntry, frame: DataFrame, write: Callable[[DataFrame, IngestPlan], list[PartitionReport] | None]) -> None:
+        name = entry.name
+
+        def each(batch: DataFrame, batch_id: int) -> None:
+            try:
+                self._ingest(name, batch, batch_id, write)
+            except MillstreamError as error:
+                self._failures[name] = error
+                raise
+
+        self._failures.pop(name, None)
+        writer = frame.writeStream.foreachBatch(each).queryName(f"millstream:{name}")
+        self._running[name] = writer.option("checkpointLocation", str(self._location.checkpoint_dir(name))).start()
+        log.info("source started", extra={"stream": name})
+
+    def _ingest(
+        self, name: str, batch: DataFrame, batch_id: int, write: Callable[[DataFrame, IngestPlan], list[PartitionReport] | None]
+    ) -> None:
+        stream = self._streams[name]
+        with stream.lock:
+            if stream.log.is_committed("source", batch_id):
+                return
+            plan = self._streams.begin(name, partitions=1024)
+            reports = write(batch, plan)
+            if reports:
+                self._streams.commit(plan, reports, batch=("source", batch_id))
+        self._arrived()
+
+    def _write_rows(self, batch: DataFrame, plan: IngestPlan) -> list[PartitionReport]:
+        narrow = batch.coalesce(max(1, self._spark.sparkContext.defaultParallelism))
+        reports = narrow.mapInArrow(_RowWriter(plan), REPORT_SCHEMA).collect()
+        return decode_reports(row.report for row in reports)
+
+    def _read_files(self, batch: DataFrame, plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
+        paths = [row.path for row in batch.orderBy("modificationTime", "path").collect()]
+        if not paths:
+            return []
+        context = self._spark.sparkContext
+        slices = min(len(paths), max(1, context.defaultParallelism))
+        jobs = context.parallelize(list(enumerate(paths)), slices)
+        reports = jobs.mapPartitions(_FileWriter(plan, reader, len(paths))).collect()
+        return decode_reports(reports)
+
+    # --- what to read
+
+    def _listing(self, entry: StreamEntry) -> DataFrame:
+        reader = self._spark.readStream.format("binaryFile").schema(_PATH_SCHEMA)
+        for key, value in entry.options.items():
+            if key.lower() in _LISTING_OPTIONS:
+                reader = reader.option(key, str(value))
+        return _loaded(lambda: reader.load(_path(entry)), entry).select("path", "modificationTime")
+
+    def _reader(self, entry: StreamEntry) -> DataFrame:
+        reader = self._spark.readStream.format(str(entry.format))
+        if str(entry.format).lower() in _FILE_FORMATS:
+            reader = reader.schema(", ".join(f"`{field.name}` {type_name(field.type)}" for field in entry.schema))
+        for key, value in entry.options.items():
+            if key.lower() != "value.format":
+                reader = reader.option(key, str(value))
+        return _loaded(reader.load, entry)
+
+
+class _RowWriter:
+    def __init__(self, plan: IngestPlan) -> None:
+        self._plan = plan
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        schema = self._plan.schema.to_arrow()
+        given = [batch for batch in batches if batch.num_rows]
+        rows = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
+        report = encode_report(write_partition(self._plan, partition, rows))
+        yield pa.RecordBatch.from_pydict({"report": [report]})
+
+
+class _FileWriter:
+    def __init__(self, plan: IngestPlan, reader: FileReader, files: int) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._files = files
+
+    def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
+        for number, path in numbered_paths:
+            yield encode_report(write_partition(self._plan, number, self._reader.read(path)))
+
+
+def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
+    """The stream's columns out of what the source gives; a message's `value` is unpacked if the options say how."""
+    if str(entry.options.get("value.format", "")).lower() == "json":
+        schema = ", ".join(f"`{field.name}` {type_name(field.type)}" for field in entry.schema)
+        frame = frame.select(sf.from_json(sf.col("value").cast("string"), schema).alias("row")).select("row.*")
+    given = {name.lower(): name for name in frame.columns}
+    for field in entry.schema:
+        if field.name.lower() not in given:
+            raise SourceFailed(
+                f'the source of stream "{entry.name}" has no column "{field.name}"',
+                hint=f"It has: {', '.join(frame.columns)}. Messages in JSON need OPTIONS (value.format 'json').",
+            )
+    return frame.select(
+        [sf.col(f"`{given[field.name.lower()]}`").cast(type_name(field.type).lower()).alias(field.name) for field in entry.schema]
+    )
+
+
+def _path(entry: StreamEntry) -> str:
+    path = entry.options.get("path")
+    if path is None:
+        raise SourceFailed(f'the {entry.format} source of stream "{entry.name}" needs a path', hint="OPTIONS (path '...').")
+    return str(PurePath(str(path))) if "://" not in str(path) else str(path)
+
+
+def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:
+    try:
+        return load()
+    except Exception as error:
+        raise _source_failed(entry.name, error) from error
+
+
+def _source_failed(name: str, error: BaseException) -> MillstreamError:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return SourceFailed(
+        f'the source of stream "{name}" failed: {reason}', hint="The rows read so far are in the log; fix the source and start again."
+    )

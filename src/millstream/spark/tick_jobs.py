@@ -1,0 +1,82 @@
+"""The stages of a tick as Spark jobs.
+
+A stage is one job with one task per bucket.  Each bucket has an anchor: a cached RDD of one tiny
+partition, whose block makes Spark prefer the executor that had the bucket before.  Inside an
+executor, Spark keeps Python workers apart by their environment; giving each bucket an environment
+of its own pins it to one process, so its caches are there when the next tick comes.  If Spark
+decides otherwise, the worker says that its cache is missing and the tick replays it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
+from millstream.spark import worker_process
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_BUCKET_VARIABLE = "MILLSTREAM_BUCKET"
+
+
+class SparkRunner:
+    def __init__(self, spark: SparkSession, buckets: int) -> None:
+        self._spark = spark
+        self._context = spark.sparkContext
+        self._environment = threading.Lock()  # the context's environment is shared by all threads
+        self.parallelism = max(1, self._context.defaultParallelism)
+        self._anchors = [self._anchor(bucket) for bucket in range(buckets)]
+
+    def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
+        return self._run(
+            worker_process.run_map, [(self._anchors[i % len(self._anchors)], i % len(self._anchors), task) for i, task in enumerate(tasks)]
+        )
+
+    def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
+        return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])
+
+    def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        session = self._spark.newSession()
+        for name, table in tables.items():
+            session.createDataFrame(table).createOrReplaceTempView(name)
+        return session.sql(sql).toArrow()
+
+    def warm_up(self) -> None:
+        """Start the bucket's processes and let them load what they need, so that the first tick is like any other."""
+        self._run(worker_process.warm_up, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+
+    def _anchor(self, bucket: int) -> RDD[int]:
+        return self._context.parallelize([bucket], 1).cache()
+
+    def _run(self, function: Callable[[Task], Result], placed: Sequence[tuple[RDD[int], int, Task]]) -> list[Result]:
+        with self._environment:
+            environment = self._context.environment
+            jobs = []
+            for anchor, bucket, task in placed:
+                environment[_BUCKET_VARIABLE] = str(bucket)
+                job = anchor.mapPartitions(_Call(function, task))
+                job._jrdd  # noqa: B018 - binds the environment of this moment
+                jobs.append(job)
+            environment.pop(_BUCKET_VARIABLE, None)
+        results: list[Result] = self._context.union(jobs).collect()
+        return results
+
+
+class _Call:
+    """A task's function: consumes the anchor's partition (else Spark would not use the worker again) and runs one task."""
+
+    def __init__(self, function: Callable[[Task], Result], task: Task) -> None:
+        self._function = function
+        self._task = task
+
+    def __call__(self, anchor: Iterable[int]) -> Iterator[Result]:
+        for _ in anchor:
+            pass
+        yield self._function(self._task)

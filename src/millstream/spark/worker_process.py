@@ -1,0 +1,25 @@
+"""What a Spark task calls: the one `Worker` of this Python process, which holds its buckets' caches."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
+from millstream.runtime.worker import Worker
+
+
+@cache
+def _worker() -> Worker:
+    return Worker()
+
+
+def run_stage(task: StageTask) -> StageResult:
+    return _worker().run_stage(task)
+
+
+def run_map(task: MapTask) -> MapResult:
+    return _worker().run_map(task)
+
+
+def warm_up(_: None) -> None:
+    _worker().warm_up()
