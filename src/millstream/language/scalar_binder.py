@@ -1,0 +1,234 @@
+"""The walk over a scalar expression: names become columns, every node gets a type, implicit casts become explicit.
+
+Only the dispatch on syntax lives here; what an operator means is in `scalar_arithmetic`, `scalar_predicates`,
+`scalar_literals` and `scalar_casts`, what a function means in `functions_*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.core.errors import ColumnNotFound, MillstreamError, NotSupported, StreamNotFound, TypeMismatch
+from millstream.language import scalar_predicates as predicates
+from millstream.language.coercion import BOOLEAN, is_array, is_map, is_struct, named, widened
+from millstream.language.functions import Call
+from millstream.language.functions_table import find
+from millstream.language.scalar_arithmetic import arithmetic, negated
+from millstream.language.scalar_casts import cast
+from millstream.language.scalar_literals import interval, literal, number
+from millstream.language.scalar_syntax import call_of, declared_type
+from millstream.language.spans import span_of
+from millstream.plan.duckdb_sql import in_template, lowered, quoted
+from millstream.plan.expression import Expr, column
+
+Resolve = Callable[[exp.Column], tuple[str, pa.DataType]]
+
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
+_LITERALS = (exp.Literal, exp.Boolean, exp.Null, exp.HexString, exp.RawString, exp.Concat)
+
+
+class ScalarBinder:
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    def bind(self, node: exp.Expr) -> Expr:
+        try:
+            return self._bind(node)
+        except MillstreamError as error:
+            if error.span is None:
+                error.span = span_of(node)
+            raise
+
+    def _bind(self, node: exp.Expr) -> Expr:
+        kind = type(node)
+        if kind in _ARITHMETIC:
+            build = lambda left, right: kind(this=left, expression=right)  # noqa: E731
+            return arithmetic(_ARITHMETIC[kind], self.bind(node.this), self.bind(node.expression), build)
+        if kind in predicates.COMPARISONS:
+            return predicates.comparison(kind, self.bind(node.this), self.bind(node.expression))
+        match node:
+            case exp.Paren():
+                return self._parenthesised(node)
+            case exp.Column():
+                return self._column(node)
+            case exp.Concat() if not _side_by_side(node):
+                return self._call(node)
+            case _ if isinstance(node, _LITERALS):
+                return literal(node)
+            case exp.Interval():
+                return interval(node)
+            case exp.Neg():
+                return self._negated(node)
+            case exp.And() | exp.Or():
+                return self._connective(node)
+            case exp.Not():
+                inner = predicates.boolean(self.bind(node.this), "NOT")
+                return Expr(exp.Not(this=inner.tree), BOOLEAN)
+            case exp.Cast():
+                return cast(self.bind(node.this), declared_type(node.to))
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                return self._if(node)
+            case exp.Dot():
+                return self._field(self.bind(node.this), node.expression.name)
+            case exp.Bracket():
+                return self._element(node)
+        return self._predicate(node) or self._call(node)
+
+    def _predicate(self, node: exp.Expr) -> Expr | None:
+        match node:
+            case exp.In() if not node.args.get("query"):
+                return predicates.membership(self.bind(node.this), [self.bind(item) for item in node.expressions])
+            case exp.Between():
+                return predicates.between(self.bind(node.this), self.bind(node.args["low"]), self.bind(node.args["high"]))
+            case exp.Is():
+                return self._is(node)
+            case exp.Like() | exp.ILike():
+                return self._like(node, "\\")
+            case exp.Escape() if isinstance(node.this, exp.Like | exp.ILike):
+                return self._like(node.this, node.expression.name)
+            case exp.RegexpLike():
+                return predicates.matches(self.bind(node.this), self.bind(node.expression))
+        return None
+
+    # --- names -----------------------------------------------------------------------------
+
+    def _column(self, node: exp.Column) -> Expr:
+        """A column, or the field of a struct column: `t.c`, `c.field` and `t.c.field` look the same to the parser."""
+        parts = node.parts
+        failure: MillstreamError | None = None
+        for count in range(len(parts), 0, -1):
+            candidate = node if count == len(parts) else exp.Column(**_qualified(parts[:count]))
+            try:
+                name, type_ = self._resolve(candidate)
+            except (ColumnNotFound, StreamNotFound) as error:
+                failure = failure or error
+                continue
+            found = column(name, type_)
+            for field in parts[count:]:
+                found = self._field(found, field.name)
+            return found
+        assert failure is not None
+        raise failure
+
+    def _field(self, operand: Expr, name: str) -> Expr:
+        if is_array(operand.type) and is_struct(operand.type.value_type):
+            field = _find_field(operand.type.value_type, name)
+            template = f'list_transform({{0}}, lambda "x": "x".{in_template(quoted(field.name))})'
+            return _dotted(operand, field.name, pa.list_(field.type), template)
+        if is_map(operand.type):
+            return self._lookup(operand, literal(exp.Literal.string(name)))
+        if not is_struct(operand.type):
+            raise TypeMismatch(f'{named(operand.type)} has no field "{name}"')
+        field = _find_field(operand.type, name)
+        return _dotted(operand, field.name, field.type, f"struct_extract({{0}}, {in_template(_sql_text(field.name))})")
+
+    def _element(self, node: exp.Bracket) -> Expr:
+        if len(node.expressions) != 1:
+            raise TypeMismatch("an index is one value")
+        return self._lookup(self.bind(node.this), self.bind(node.expressions[0]))
+
+    def _lookup(self, operand: Expr, key: Expr) -> Expr:
+        """array[i], counting from 0, or map[key]; what is not there is NULL."""
+        return find("get" if is_array(operand.type) else "element_at").bind(Call("element_at", (operand, key)))
+
+    # --- operators -------------------------------------------------------------------------
+
+    def _parenthesised(self, node: exp.Paren) -> Expr:
+        inner = self.bind(node.this)
+        return Expr(exp.Paren(this=inner.tree), inner.type)
+
+    def _negated(self, node: exp.Neg) -> Expr:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return number(f"-{node.this.this}")
+        return negated(self.bind(node.this), lambda inner: exp.Neg(this=inner))
+
+    def _connective(self, node: exp.And | exp.Or) -> Expr:
+        word = "AND" if isinstance(node, exp.And) else "OR"
+        sides = [predicates.boolean(self.bind(side), word) for side in node.flatten(unnest=False)]
+        tree = sides[0].tree
+        for side in sides[1:]:
+            tree = type(node)(this=tree, expression=side.tree)
+        return Expr(tree, BOOLEAN)
+
+    def _is(self, node: exp.Is) -> Expr:
+        operand = self.bind(node.this)
+        if isinstance(node.expression, exp.Boolean):
+            return predicates.is_truth(operand, truth=bool(node.expression.this))
+        if isinstance(node.expression, exp.Null):
+            return predicates.is_null(operand)
+        raise NotSupported("IS is followed by NULL, TRUE, FALSE or DISTINCT FROM")
+
+    def _like(self, node: exp.Expr, escape: str) -> Expr:
+        ignoring_case = isinstance(node, exp.ILike)
+        found = predicates.like(self.bind(node.this), self.bind(node.expression), escape, ignoring_case=ignoring_case)
+        return Expr(exp.Not(this=found.tree), BOOLEAN) if node.args.get("negate") else found
+
+    # --- conditions ------------------------------------------------------------------------
+
+    def _case(self, node: exp.Case) -> Expr:
+        subject = node.this
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                conditions.append(predicates.boolean(self.bind(branch.this), "a condition of CASE"))
+            else:
+                conditions.append(predicates.comparison(exp.EQ, self.bind(subject), self.bind(branch.this)))
+            values.append(self.bind(branch.args["true"]))
+        default = self.bind(node.args["default"]) if node.args.get("default") is not None else None
+        return case(conditions, values, default)
+
+    def _if(self, node: exp.If) -> Expr:
+        if node.args.get("false") is None:
+            raise TypeMismatch("if takes a condition and two values")
+        condition = predicates.boolean(self.bind(node.this), "the condition of if")
+        return case([condition], [self.bind(node.args["true"])], self.bind(node.args["false"]))
+
+    # --- functions -------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr) -> Expr:
+        name, args = call_of(node)
+        function = find(name)
+        call = Call(name.lower(), tuple(self.bind(arg) for arg in args))
+        function.check_arity(call)
+        return function.bind(call)
+
+
+def case(conditions: list[Expr], values: list[Expr], default: Expr | None) -> Expr:
+    """CASE with its branches in their common type."""
+    branches = values if default is None else [*values, default]
+    type_ = widened([branch.type for branch in branches])
+    if type_ is None:
+        found = ", ".join(named(branch.type) for branch in branches)
+        raise TypeMismatch(f"the branches have no common type: {found}")
+    ifs = [exp.If(this=when.tree, true=cast(then, type_).tree) for when, then in zip(conditions, values, strict=True)]
+    tree = exp.Case(ifs=ifs, default=cast(default, type_).tree if default is not None else None)
+    return Expr(tree, type_)
+
+
+def _qualified(parts: list[exp.Expr]) -> dict[str, exp.Expr]:
+    return {key: part.copy() for key, part in zip(("this", "table", "db", "catalog"), reversed(parts), strict=False)}
+
+
+def _side_by_side(node: exp.Concat) -> bool:
+    return not node.meta.get("name") and all(isinstance(part, exp.Literal) and part.is_string for part in node.expressions)
+
+
+def _find_field(struct: pa.StructType, name: str) -> pa.Field:
+    for field in struct:
+        if field.name.lower() == name.lower():
+            return field
+    raise ColumnNotFound(f'{named(struct)} has no field "{name}"')
+
+
+def _dotted(operand: Expr, name: str, type_: pa.DataType, template: str) -> Expr:
+    tree = exp.Dot(this=operand.tree, expression=exp.to_identifier(name, quoted=True))
+    return Expr(lowered(tree, template), type_)
+
+
+def _sql_text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

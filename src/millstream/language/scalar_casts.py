@@ -1,0 +1,179 @@
+"""Casts: which Spark allows, and how DuckDB computes them.  What Spark would refuse at run time becomes NULL.
+
+DuckDB reads and writes text more freely than Spark (`'12.7'` is a whole number to it, `1e10` is written
+without an exponent), so casts from and to strings go through patterns that admit exactly Spark's forms.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.core.errors import NotSupported, TypeMismatch
+from millstream.core.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, type_name
+from millstream.language.coercion import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    FLOAT,
+    STRING,
+    VOID,
+    is_array,
+    is_datetime,
+    is_decimal,
+    is_float,
+    is_integral,
+    is_interval,
+    is_map,
+    is_numeric,
+    is_struct,
+    is_timestamp,
+    named,
+)
+from millstream.plan.duckdb_sql import MONTHS, duckdb_type, in_template, lowered, quoted, text
+from millstream.plan.expression import Expr
+
+_SPACE = r"[\x00-\x20\x7f]*"
+_WHOLE = rf"^{_SPACE}([+-]?[0-9]+){_SPACE}$"
+_NUMBER = rf"^{_SPACE}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+_DECIMAL = rf"{_NUMBER}{_SPACE}$"
+_FLOATING = rf"(?i){_NUMBER}[df]?{_SPACE}$"
+_TRUE, _FALSE = "'t', 'true', 'y', 'yes', '1'", "'f', 'false', 'n', 'no', '0'"
+_MICROS = 1_000_000
+
+
+def cast(operand: Expr, to: pa.DataType) -> Expr:
+    """`operand` as `to`, where the types differ.  TYPE_MISMATCH where Spark has no such cast."""
+    if operand.type == to:
+        return operand
+    template = in_template_of_cast(operand.type, to)
+    return Expr(lowered(exp.Cast(this=operand.tree, to=data_type(to)), template), to)
+
+
+def data_type(type_: pa.DataType) -> exp.DataType:
+    """The type as a node of the syntax tree."""
+    name = "INTERVAL YEAR TO MONTH" if type_ == MONTHS else type_name(type_)
+    if type_ == VOID:
+        return exp.DataType(this=exp.DType.NULL)
+    return exp.DataType.from_str(name, dialect="spark")
+
+
+def in_template_of_cast(source: pa.DataType, to: pa.DataType) -> str:
+    if source == to:
+        return "{0}"
+    if source == VOID:
+        return f"CAST(NULL AS {duckdb_type(to)})"
+    if is_interval(source) or is_interval(to):
+        raise NotSupported(f"cannot cast {named(source)} to {named(to)}", hint="Multiply or divide intervals by numbers instead.")
+    template = _template(source, to)
+    if template is None:
+        raise TypeMismatch(f"cannot cast {named(source)} to {named(to)}")
+    return template
+
+
+def _template(source: pa.DataType, to: pa.DataType) -> str | None:
+    if source == STRING:
+        return _from_string(to)
+    if to == STRING:
+        return _to_string(source)
+    if is_numeric(source):
+        return _from_number(source, to)
+    if source == BOOLEAN:
+        return _plain(to) if is_numeric(to) else None
+    if is_datetime(source):
+        return _from_datetime(source, to)
+    return _nested(source, to)
+
+
+def _plain(to: pa.DataType) -> str:
+    return f"TRY_CAST({{0}} AS {duckdb_type(to)})"
+
+
+def _from_number(source: pa.DataType, to: pa.DataType) -> str | None:
+    if is_integral(to) and not is_integral(source):
+        return f"TRY_CAST(trunc({{0}}) AS {duckdb_type(to)})"  # DuckDB would round
+    if is_numeric(to) or to == BOOLEAN:
+        return _plain(to)
+    if to == TIMESTAMP:
+        if is_float(source):
+            return f"TRY(make_timestamp(TRY_CAST(trunc({{0}} * {_MICROS}) AS BIGINT)))"
+        return f"TRY(make_timestamp(TRY_CAST(trunc(CAST({{0}} AS DECIMAL(38,6)) * {_MICROS}) AS BIGINT)))"
+    if to == BINARY and is_integral(source):
+        return f"unhex(printf('%0{source.bit_width // 4}x', {{0}}))"
+    return None
+
+
+def _from_datetime(source: pa.DataType, to: pa.DataType) -> str | None:
+    if is_datetime(to):
+        return "{0}" if is_timestamp(source) and is_timestamp(to) else f"CAST({{0}} AS {duckdb_type(to)})"
+    if source == TIMESTAMP and is_integral(to):
+        return f"TRY_CAST(floor(epoch_us({{0}}) / {_MICROS}) AS {duckdb_type(to)})"
+    if source == TIMESTAMP and is_float(to):
+        return f"CAST(epoch_us({{0}}) / {_MICROS} AS {duckdb_type(to)})"
+    if source == TIMESTAMP and is_decimal(to):
+        return f"TRY_CAST(CAST(epoch_us({{0}}) AS DECIMAL(38,6)) * CAST(0.000001 AS DECIMAL(6,6)) AS {duckdb_type(to)})"
+    return None
+
+
+def _nested(source: pa.DataType, to: pa.DataType) -> str | None:
+    if is_array(source) and is_array(to):
+        inner = in_template_of_cast(source.value_type, to.value_type).format('"x"')
+        return f'list_transform({{0}}, lambda "x": {in_template(inner)})'
+    if is_map(source) and is_map(to):
+        key = in_template_of_cast(source.key_type, to.key_type).format('"x".key')
+        value = in_template_of_cast(source.item_type, to.item_type).format('"x".value')
+        pair = in_template(f"{{'key': {key}, 'value': {value}}}")
+        return f'map_from_entries(list_transform(map_entries({{0}}), lambda "x": {pair}))'
+    if is_struct(source) and is_struct(to) and len(source) == len(to):
+        fields = [_field_cast(old, new) for old, new in zip(source, to, strict=True)]
+        packed = in_template("{" + ", ".join(fields) + "}")
+        return f'CASE WHEN {{0}} IS NOT NULL THEN list_transform([{{0}}], lambda "x": {packed})[1] END'
+    return None
+
+
+def _field_cast(old: pa.Field, new: pa.Field) -> str:
+    value = in_template_of_cast(old.type, new.type).format('"x".' + quoted(old.name))
+    return f"{text(new.name)}: {value}"
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def _from_string(to: pa.DataType) -> str | None:
+    if is_integral(to):
+        return _matched(_WHOLE, to)
+    if is_decimal(to):
+        return _matched(_DECIMAL, to)
+    if is_float(to):
+        return f"millstream_to_double({{0}})::{duckdb_type(to)}" if to == FLOAT else "millstream_to_double({0})"
+    if to == BOOLEAN:
+        trimmed = f"lower(regexp_extract({{0}}, {text(rf'^{_SPACE}(.*?){_SPACE}$')}, 1))"
+        return f"CASE WHEN {trimmed} IN ({_TRUE}) THEN TRUE WHEN {trimmed} IN ({_FALSE}) THEN FALSE END"
+    if to == DATE:
+        return "millstream_to_date({0})"
+    if is_timestamp(to):
+        return "millstream_to_timestamp({0})"
+    if to == BINARY:
+        return "encode({0})"
+    return None
+
+
+def _matched(pattern: str, to: pa.DataType) -> str:
+    """The first group of the pattern, cast; what does not match gives an empty string, which casts to NULL."""
+    return f"TRY_CAST(regexp_extract({{0}}, {text(in_template(pattern))}, 1) AS {duckdb_type(to)})"
+
+
+def _to_string(source: pa.DataType) -> str | None:
+    if is_float(source):
+        return f"millstream_{'float' if source == FLOAT else 'double'}_to_string({{0}})"
+    if source == BINARY:
+        return "TRY(decode({0}))"
+    if is_numeric(source) or source == BOOLEAN or is_datetime(source):
+        return "CAST({0} AS VARCHAR)"
+    if is_array(source) or is_map(source) or is_struct(source):
+        raise NotSupported(f"cannot cast {named(source)} to STRING", hint="Use array_join, or take the parts you need.")
+    return None
+
+
+__all__ = ["BIGINT", "INTERVAL", "TIMESTAMP_NTZ", "cast", "data_type"]

@@ -1,0 +1,137 @@
+"""Comparisons and other predicates: which types can be compared, and as what.
+
+NaN equals NaN and is greater than any other number, in DuckDB as in Spark, so comparisons need no help there.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.core.errors import NotSupported, TypeMismatch
+from millstream.language.coercion import (
+    BOOLEAN,
+    STRING,
+    VOID,
+    common_type,
+    is_atomic,
+    is_decimal,
+    is_integral,
+    is_map,
+    is_numeric,
+    is_orderable,
+    named,
+    widened,
+    wider_decimal,
+)
+from millstream.language.scalar_arithmetic import as_decimal
+from millstream.language.scalar_casts import cast
+from millstream.language.scalar_literals import constant_text
+from millstream.plan.duckdb_sql import in_template, lowered, text
+from millstream.plan.expression import Expr
+
+_WORDS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
+}  # fmt: skip
+COMPARISONS = tuple(_WORDS)
+
+
+def comparison(kind: type[exp.Expr], left: Expr, right: Expr) -> Expr:
+    left, right = comparable(left, right)
+    if kind in (exp.LT, exp.LTE, exp.GT, exp.GTE) and not is_orderable(left.type):
+        raise TypeMismatch(f"{named(left.type)} has no order")
+    tree = kind(this=left.tree, expression=right.tree)
+    return Expr(lowered(tree, f"({{0}} {_WORDS[kind]} {{1}})"), BOOLEAN)
+
+
+def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Both sides in the type in which they are compared."""
+    type_ = comparison_type(left, right)
+    return cast(left, type_), cast(right, type_)
+
+
+def comparison_type(left: Expr, right: Expr) -> pa.DataType:
+    if {is_decimal(left.type), is_decimal(right.type)} == {True, False} and all(
+        is_decimal(side.type) or is_integral(side.type) for side in (left, right)
+    ):
+        return wider_decimal(as_decimal(left, right).type, as_decimal(right, left).type)
+    type_ = common_type(left.type, right.type)
+    if type_ is None or is_map(type_):
+        raise TypeMismatch(f"cannot compare {named(left.type)} with {named(right.type)}")
+    return type_
+
+
+def membership(operand: Expr, items: list[Expr]) -> Expr:
+    """operand IN (items)."""
+    type_ = widened([operand.type, *(item.type for item in items)])
+    if type_ is None or is_map(type_):
+        wrong = next((item for item in items if common_type(operand.type, item.type) is None), items[0])
+        raise TypeMismatch(f"cannot compare {named(operand.type)} with {named(wrong.type)}")
+    tree = exp.In(this=cast(operand, type_).tree, expressions=[cast(item, type_).tree for item in items])
+    listed = ", ".join(f"{{{i + 1}}}" for i in range(len(items)))
+    return Expr(lowered(tree, f"({{0}} IN ({listed}))"), BOOLEAN)
+
+
+def between(operand: Expr, low: Expr, high: Expr) -> Expr:
+    """operand BETWEEN low AND high, each side compared in its own common type."""
+    above = comparison(exp.GTE, operand, low)
+    below = comparison(exp.LTE, Expr(operand.tree.copy(), operand.type), high)
+    return Expr(exp.And(this=above.tree, expression=below.tree), BOOLEAN)
+
+
+def boolean(operand: Expr, where: str) -> Expr:
+    """The operand as a condition; strings and NULL are cast, as Spark does."""
+    if operand.type == BOOLEAN:
+        return operand
+    if operand.type in (STRING, VOID):
+        return cast(operand, BOOLEAN)
+    raise TypeMismatch(f"{where} must be BOOLEAN, found {named(operand.type)}")
+
+
+def is_null(operand: Expr) -> Expr:
+    return Expr(lowered(exp.Is(this=operand.tree, expression=exp.Null()), "({0} IS NULL)"), BOOLEAN)
+
+
+def is_truth(operand: Expr, *, truth: bool) -> Expr:
+    operand = boolean(operand, "IS TRUE")
+    word = "TRUE" if truth else "FALSE"
+    return Expr(lowered(exp.Is(this=operand.tree, expression=exp.Boolean(this=truth)), f"({{0}} IS NOT DISTINCT FROM {word})"), BOOLEAN)
+
+
+# --- text patterns ----------------------------------------------------------------------------
+
+
+def as_text(operand: Expr, what: str) -> Expr:
+    if not is_atomic(operand.type) and operand.type != VOID:
+        raise TypeMismatch(f"{what} takes STRING, found {named(operand.type)}")
+    return cast(operand, STRING)
+
+
+def like(operand: Expr, pattern: Expr, escape: str, *, ignoring_case: bool) -> Expr:
+    operand, pattern = as_text(operand, "LIKE"), as_text(pattern, "LIKE")
+    if len(escape) != 1:
+        raise TypeMismatch("the escape of LIKE must be one character")
+    kind = exp.ILike if ignoring_case else exp.Like
+    tree: exp.Expr = kind(this=operand.tree, expression=pattern.tree)
+    if escape != "\\":
+        tree = exp.Escape(this=tree, expression=exp.Literal.string(escape))
+        lowered(tree.this, "{0}")
+    word = "ILIKE" if ignoring_case else "LIKE"
+    sql = f"TRY({{0}} {word} {{1}} ESCAPE {in_template(text(escape))})"
+    if escape == "\\":
+        return Expr(lowered(tree, sql), BOOLEAN)
+    lowered(tree.this, sql)
+    return Expr(lowered(tree, "{0}"), BOOLEAN)
+
+
+def matches(operand: Expr, pattern: Expr) -> Expr:
+    """operand RLIKE pattern: the pattern is found somewhere."""
+    operand, pattern = as_text(operand, "RLIKE"), as_text(pattern, "RLIKE")
+    if constant_text(pattern) is None:
+        raise NotSupported("a regular expression must be a string literal", hint="Write the pattern in quotes.")
+    tree = exp.RegexpLike(this=operand.tree, expression=pattern.tree)
+    return Expr(lowered(tree, "regexp_matches({0}, {1})"), BOOLEAN)
+
+
+__all__ = ["COMPARISONS", "between", "boolean", "comparable", "comparison", "is_null", "is_numeric", "like", "matches", "membership"]
