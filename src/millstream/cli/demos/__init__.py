@@ -1,0 +1,1 @@
+"""Jobs that need nothing else: a simulated feed, continuous queries over it, and a screen to watch them."""
