@@ -1,0 +1,210 @@
+"""Dense codes for rows of int64 words: the hash table below KeyTable.
+
+    entries   (slots, 2)         open addressing, linear probing: (word, code), code -1 = empty
+    keys      (capacity, width)  the words behind each code
+    live      (capacity,)        1 while the code is in use
+    free      (capacity,)        stack of codes that were used and released
+    counters  NEXT, FREE, NULL   first code never used; height of the stack; code of NULL or -1
+
+The entry's word is the key itself if a key is one word, else the hash of its words; equality is
+always verified on the words.  There are twice as many slots as codes, so probes stay short, and
+release closes the gap it leaves (no tombstones): codes may come and go for ever.
+Kernels stop at the row for which no code is left and say so; the caller grows and goes on there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from millstream.kernels.compiled import Bytes, Ints, inlined, kernel, mix
+
+NEXT, FREE, NULL = 0, 1, 2
+_SMALLEST = 64
+
+
+class CodeTable:
+    """Codes for keys of `width` words each; a NULL key (only for width 1) is a key of its own."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._counters = np.array([0, 0, -1], np.int64)
+        self.keys: Ints = np.zeros((0, width), np.int64)
+        self._live: Bytes = np.zeros(0, np.uint8)
+        self._free: Ints = np.zeros(0, np.int64)
+        self._entries: Ints = np.empty((0, 2), np.int64)
+        self._resize(_SMALLEST)
+
+    def __len__(self) -> int:
+        return int(self._counters[NEXT] - self._counters[FREE])
+
+    @property
+    def capacity(self) -> int:
+        """All codes are below."""
+        return len(self.keys)
+
+    @property
+    def null_code(self) -> int:
+        return int(self._counters[NULL])
+
+    def encode_words(self, words: Ints, valid: Bytes) -> Ints:
+        """Codes of one-word keys."""
+        codes, done = np.empty(len(words), np.int64), 0
+        while (done := _encode_words(words, valid, done, codes, self._entries, self.keys, self._live, self._free, self._counters)) < len(
+            words
+        ):
+            self._resize(2 * self.capacity)
+        return codes
+
+    def encode_rows(self, rows: Ints) -> Ints:
+        """Codes of keys of any width, one row each."""
+        codes, done = np.empty(len(rows), np.int64), 0
+        while (done := _encode_rows(rows, done, codes, self._entries, self.keys, self._live, self._free, self._counters)) < len(rows):
+            self._resize(2 * self.capacity)
+        return codes
+
+    def release(self, codes: Ints) -> None:
+        """Forget the keys behind these codes (each once); the codes will be given out again."""
+        _release(codes, self._entries, self.keys, self._live, self._free, self._counters)
+
+    def live_codes(self) -> Ints:
+        """The codes in use, in ascending order."""
+        return np.flatnonzero(self._live)
+
+    def reserve(self, capacity: int) -> None:
+        if capacity > self.capacity:
+            self._resize(1 << (capacity - 1).bit_length())
+
+    def _resize(self, capacity: int) -> None:
+        grown = capacity - self.capacity
+        self.keys = np.concatenate([self.keys, np.zeros((grown, self.width), np.int64)])
+        self._live = np.concatenate([self._live, np.zeros(grown, np.uint8)])
+        self._free = np.concatenate([self._free, np.zeros(grown, np.int64)])
+        self._entries = np.full((2 * capacity, 2), -1, np.int64)
+        _fill(self._entries, self.keys, self._live, self._counters)
+
+
+@inlined
+def _entry_word(keys: Ints, row: int) -> np.int64:
+    """What an entry shows of the key in this row: the key itself, or its hash."""
+    if keys.shape[1] == 1:
+        return keys[row, 0]
+    word = np.uint64(0)
+    for j in range(keys.shape[1]):
+        word = mix(word ^ np.uint64(keys[row, j]))
+    return np.int64(word)
+
+
+@inlined
+def _home(word: np.int64, mask: int) -> np.int64:
+    return np.int64(mix(np.uint64(word))) & mask
+
+
+@inlined
+def _same_row(left: Ints, i: int, right: Ints, j: int) -> bool:
+    for k in range(left.shape[1]):  # noqa: SIM110 - numba compiles no generators inline
+        if left[i, k] != right[j, k]:
+            return False
+    return True
+
+
+@inlined
+def _take_code(live: Bytes, free: Ints, counters: Ints) -> int:
+    """A code that nobody uses, or -1 if all are taken."""
+    if counters[FREE] > 0:
+        counters[FREE] -= 1
+        code = free[counters[FREE]]
+    elif counters[NEXT] < len(live):
+        code = counters[NEXT]
+        counters[NEXT] += 1
+    else:
+        return -1
+    live[code] = 1
+    return code
+
+
+@kernel
+def _encode_words(
+    words: Ints, valid: Bytes, start: int, codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints
+) -> int:
+    """Codes of words[start:]; the row at which codes ran out, or the number of rows."""
+    mask, some_null = len(entries) - 1, len(valid) > 0
+    for i in range(start, len(words)):
+        if some_null and valid[i] == 0:
+            if counters[NULL] < 0:
+                counters[NULL] = _take_code(live, free, counters)
+                if counters[NULL] < 0:
+                    return i
+            codes[i] = counters[NULL]
+            continue
+        word = words[i]
+        slot = _home(word, mask)
+        while entries[slot, 1] >= 0 and entries[slot, 0] != word:
+            slot = (slot + 1) & mask
+        code = entries[slot, 1]
+        if code < 0:
+            code = _take_code(live, free, counters)
+            if code < 0:
+                return i
+            entries[slot, 0], entries[slot, 1], keys[code, 0] = word, code, word
+        codes[i] = code
+    return len(words)
+
+
+@kernel
+def _encode_rows(rows: Ints, start: int, codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> int:
+    """Codes of rows[start:]; the row at which codes ran out, or the number of rows."""
+    mask = len(entries) - 1
+    for i in range(start, len(rows)):
+        word = _entry_word(rows, i)
+        slot = _home(word, mask)
+        while entries[slot, 1] >= 0 and not (entries[slot, 0] == word and _same_row(rows, i, keys, entries[slot, 1])):
+            slot = (slot + 1) & mask
+        code = entries[slot, 1]
+        if code < 0:
+            code = _take_code(live, free, counters)
+            if code < 0:
+                return i
+            entries[slot, 0], entries[slot, 1] = word, code
+            for k in range(rows.shape[1]):
+                keys[code, k] = rows[i, k]
+        codes[i] = code
+    return len(rows)
+
+
+@kernel
+def _release(codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> None:
+    mask = len(entries) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        live[code] = 0
+        free[counters[FREE]] = code
+        counters[FREE] += 1
+        if code == counters[NULL]:
+            counters[NULL] = -1
+            continue
+        gap = _home(_entry_word(keys, code), mask)
+        while entries[gap, 1] != code:
+            gap = (gap + 1) & mask
+        # move back every entry that probing would no longer reach across the gap
+        slot = (gap + 1) & mask
+        while entries[slot, 1] >= 0:
+            home = _home(entries[slot, 0], mask)
+            if ((slot - home) & mask) >= ((slot - gap) & mask):
+                entries[gap, 0], entries[gap, 1] = entries[slot, 0], entries[slot, 1]
+                gap = slot
+            slot = (slot + 1) & mask
+        entries[gap, 1] = -1
+
+
+@kernel
+def _fill(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
+    """Enter all live keys into an empty table."""
+    mask = len(entries) - 1
+    for code in range(counters[NEXT]):
+        if live[code] == 0 or code == counters[NULL]:
+            continue
+        word = _entry_word(keys, code)
+        slot = _home(word, mask)
+        while entries[slot, 1] >= 0:
+            slot = (slot + 1) & mask
+        entries[slot, 0], entries[slot, 1] = word, code
