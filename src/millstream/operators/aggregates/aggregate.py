@@ -1,0 +1,98 @@
+"""What AggregateOp asks of an aggregate: per-group accumulators, indexed by group code.
+
+An aggregate never sees keys.  It applies one step's changes in order and says what its value was
+before and after each slot (kernels/slots.py); AggregateOp does the rest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.core.signed_batch import Signs
+from millstream.kernels import arrow_buffers
+from millstream.kernels.arrow_buffers import ALL_VALID
+from millstream.kernels.compiled import Bytes, Ints
+from millstream.kernels.slots import mark_changed
+from millstream.operators.operator import Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One step's changes: the code of each one's group, its slot and its sign."""
+
+    code: Ints
+    slot: Ints
+    sign: Signs
+    slots: int
+    rows: Ints  # the group's row count before and after each slot
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A column of results, as words (one or two int64 each) and validity.  Equal words = equal results."""
+
+    words: Ints
+    valid: Bytes
+    build: Callable[[Ints, Bytes], pa.Array]
+
+    @staticmethod
+    def of(type_: pa.DataType, words: Ints, valid: Bytes = ALL_VALID) -> Values:
+        return Values(words, valid, lambda words, valid: arrow_buffers.from_words(words, valid, type_))
+
+    def mark_changed(self, changed: Bytes) -> None:
+        """Flag the slots at which the column changes."""
+        for part in self.words.T if self.words.ndim == 2 else (self.words,):
+            mark_changed(np.ascontiguousarray(part), self.valid, changed)
+
+    def take(self, places: Ints | None) -> pa.Array:
+        """The results at these places; None for all."""
+        if places is None:
+            return self.build(self.words, self.valid)
+        return self.build(self.words[places], self.valid[places] if len(self.valid) else self.valid)
+
+
+class Aggregate(ABC):
+    invertible: ClassVar[bool]
+    """Rows may leave before they enter, inside an instant.  Where False, AggregateOp puts arrivals first."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self.type = type_
+
+    @abstractmethod
+    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+        """Apply the changes; the value before (2 * slot) and after (2 * slot + 1) each slot."""
+
+    @abstractmethod
+    def result(self, codes: Ints, rows: Ints) -> Values:
+        """The current value of each of these groups, given how many rows each has."""
+
+    @abstractmethod
+    def reserve(self, capacity: int) -> None:
+        """Make room for codes below `capacity`."""
+
+    @abstractmethod
+    def save(self, codes: Ints) -> Arrays: ...
+
+    @abstractmethod
+    def load(self, arrays: Arrays) -> None:
+        """The groups that were saved now have the codes 0, 1, 2, ..."""
+
+    def state_rows(self) -> int:
+        """Rows that are kept beyond one accumulator per group."""
+        return 0
+
+
+def grown(state: npt.NDArray[Any], capacity: int, fill: int = 0) -> npt.NDArray[Any]:
+    """The same array with room for `capacity` groups."""
+    if len(state) >= capacity:
+        return state
+    larger = np.full((capacity, *state.shape[1:]), fill, state.dtype)
+    larger[: len(state)] = state
+    return larger

@@ -1,0 +1,90 @@
+"""AggregateOp against recomputation: every instant, any cut, any type."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.core.instant import BEGINNING
+from millstream.core.schema import Schema, type_from_name
+from millstream.operators.aggregate import AggregateOp
+from millstream.plan.logical import AggregateCall
+from property.histories import Change, History, aggregate_slow, assert_netted, bag, contents_at, histories, run
+
+KEY_TYPES = [
+    "TINYINT", "BIGINT", "STRING", "BINARY", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL(10,2)", "DECIMAL(38,3)", "DATE", "TIMESTAMP",
+    "ARRAY<STRING>", "STRUCT<a:INT,b:DOUBLE>", "ARRAY<STRUCT<a:INT,b:ARRAY<DOUBLE>>>", "VOID",
+]  # fmt: skip
+
+
+def call(function: str, argument: str | None, type_: str) -> AggregateCall:
+    return AggregateCall(f"{function}_{argument}", function, argument, type_from_name(type_))
+
+
+COUNTS = (call("count", None, "BIGINT"), call("count", "v", "BIGINT"))
+INTEGERS = (*COUNTS, call("sum", "v", "BIGINT"))
+
+
+def check(history: History, keys: tuple[str, ...], calls: tuple[AggregateCall, ...]) -> None:
+    """The changes add up to the definition at every instant, are netted, and do not show the cuts."""
+
+    def changes(history: History) -> list[Change]:
+        operator = AggregateOp(history.schema, keys, calls)
+        return [*operator.start().changes(), *run(operator, history)]
+
+    cut = changes(history)
+    assert_netted(cut)
+    for now in [BEGINNING, *history.instants()]:
+        assert contents_at(cut, now) == aggregate_slow(history.rows_at(now), history.schema, keys, calls)
+    assert repr(cut) == repr(changes(history.uncut())), "cuts show in the changes"
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories(Schema.of(k="INT", v="BIGINT")))
+def test_integer_aggregates_equal_recomputation(history: History) -> None:
+    check(history, ("k",), INTEGERS)
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(v="INT")))
+def test_one_group_without_keys_lives_for_ever(history: History) -> None:
+    check(history, (), INTEGERS)
+
+
+@pytest.mark.parametrize("type_", KEY_TYPES)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_keys_of_every_type(type_: str, data: st.DataObject) -> None:
+    check(data.draw(histories(Schema.of(k=type_, v="INT"))), ("k",), INTEGERS)
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(a="STRING", v="SMALLINT", b="DOUBLE", c="DECIMAL(20,0)")))
+def test_several_keys(history: History) -> None:
+    check(history, ("c", "a", "b"), INTEGERS)
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(k="STRING", v="BIGINT")), st.booleans())
+def test_saved_state_goes_on_as_if_nothing_had_happened(history: History, keyed: bool) -> None:
+    keys = ("k",) if keyed else ()
+    check_saved(history, keys, INTEGERS)
+
+
+def check_saved(history: History, keys: tuple[str, ...], calls: tuple[AggregateCall, ...]) -> None:
+    """An operator that is saved and loaded between all steps gives the same changes and contents."""
+    lasting = AggregateOp(history.schema, keys, calls)
+    for batch, frontier in history.steps():
+        loaded = AggregateOp(history.schema, keys, calls)
+        loaded.load(lasting.save())
+        expected = lasting.step(batch, frontier)
+        assert repr(list(loaded.step(batch, frontier).changes())) == repr(list(expected.changes()))
+        assert loaded.state_rows() == lasting.state_rows()
+        contents = bag(tuple(row.values()) for row in loaded.contents(no_input).to_pylist())
+        assert contents == aggregate_slow(history.rows_at(frontier), history.schema, keys, calls)
+        lasting = loaded
+
+
+def no_input() -> None:
+    raise AssertionError("an aggregate answers from its own state")
