@@ -1,0 +1,44 @@
+"""Netting: a row that both leaves and enters at one instant has not changed.
+
+Rows are equal as in GROUP BY (NULL equals NULL, NaN equals NaN, -0.0 equals 0.0), whatever their
+types.  Only instants that hold both signs are looked at, so that nothing is paid where there is
+nothing to net.  Keeps no state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.instant import Micros
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import SignedBatch
+from millstream.kernels.compiled import Ints
+from millstream.kernels.key_table import KeyTable
+from millstream.kernels.netting import mixed_instants, survivors
+from millstream.operators.operator import Contents, Operator
+
+
+class NetOp(Operator):
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
+        keep = ~mixed_instants(batch.instant, batch.sign)
+        if keep.all():
+            return batch
+        suspects = np.flatnonzero(~keep)
+        among = batch.take(suspects)
+        keep[suspects] = survivors(among.instant, among.sign, *_codes(among.rows)) == 1
+        return batch if keep.all() else batch.take(np.flatnonzero(keep))
+
+    def contents(self, input_contents: Contents) -> pa.RecordBatch:
+        return input_contents()
+
+
+def _codes(rows: pa.RecordBatch) -> tuple[Ints, int]:
+    """Equal codes for equal rows, and how many there may be."""
+    if rows.num_columns == 0:
+        return np.zeros(rows.num_rows, np.int64), 1
+    table = KeyTable(rows.schema.types)
+    return table.encode(rows.columns), table.capacity
