@@ -1,0 +1,165 @@
+"""One database on disk: its directory, its lock, its format version, and where everything lies in it.
+
+    millstream.json              format version, number of buckets, id
+    lock                         held as long as the database is open; says who holds it
+    catalog.json                 catalog_file.py
+    streams/<name>/              stream_log.py; <name>.late/ beside it
+    relations/<name>/            relation_log.py
+    queries/<name>/              changelog.py
+    ticks/<number>.json          tick_record.py
+    snapshots/<query>/           snapshot.py
+    checkpoints/<name>/          Spark's own, for the source that fills a stream
+    exchange/                    scratch between the stages of a tick
+
+Only names and the lock live here; nothing that is inside those files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from millstream.core.errors import ConfigInvalid, DataDamaged, FormatVersion, LocationInUse
+from millstream.state.atomic import atomic_write, remove_directory, remove_temporaries
+from millstream.state.names import encode_name
+
+FORMAT_VERSION = 1
+
+
+class Location:
+    """Open with `Location.open`; exactly one holder at a time, in this process or any other."""
+
+    def __init__(self, path: Path, lock: int, *, buckets: int, database_id: str) -> None:
+        self.path = path
+        self.buckets = buckets
+        self.id = database_id
+        self._lock: int | None = lock
+
+    @staticmethod
+    def open(path: str | Path, *, buckets: int) -> Location:
+        """Opens the database at `path`, creating it if there is none.  An existing one keeps its number of buckets."""
+        assert buckets > 0, "a database has at least one bucket"
+        root = _directory(path)
+        lock = _locked(root)
+        try:
+            for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "ticks"):
+                remove_temporaries(root / folder)
+            header = _header(root, buckets)
+        except BaseException:
+            os.close(lock)
+            raise
+        return Location(root, lock, buckets=int(header["buckets"]), database_id=str(header["id"]))
+
+    def close(self) -> None:
+        """Gives the location back.  May be called twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Location:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def stream_dir(self, name: str) -> Path:
+        return self.path / "streams" / encode_name(name)
+
+    def late_dir(self, name: str) -> Path:
+        return self.path / "streams" / (encode_name(name) + ".late")
+
+    def relation_dir(self, name: str) -> Path:
+        return self.path / "relations" / encode_name(name)
+
+    def query_dir(self, name: str) -> Path:
+        return self.path / "queries" / encode_name(name)
+
+    def snapshot_dir(self, query: str) -> Path:
+        return self.path / "snapshots" / encode_name(query)
+
+    def checkpoint_dir(self, name: str) -> Path:
+        return self.path / "checkpoints" / encode_name(name)
+
+    @property
+    def tick_dir(self) -> Path:
+        return self.path / "ticks"
+
+    @property
+    def exchange_dir(self) -> Path:
+        return self.path / "exchange"
+
+    @property
+    def catalog_path(self) -> Path:
+        return self.path / "catalog.json"
+
+    def drop_stream(self, name: str) -> None:
+        for directory in (self.stream_dir(name), self.late_dir(name), self.checkpoint_dir(name)):
+            remove_directory(directory)
+
+    def drop_relation(self, name: str) -> None:
+        remove_directory(self.relation_dir(name))
+
+    def drop_query(self, name: str) -> None:
+        for directory in (self.query_dir(name), self.snapshot_dir(name)):
+            remove_directory(directory)
+
+    def clear_exchange(self) -> None:
+        remove_directory(self.exchange_dir)
+
+
+def _directory(path: str | Path) -> Path:
+    text = os.fspath(path)
+    if "://" in text or "%" in text:
+        raise ConfigInvalid(f'the location "{text}" is not a directory name', hint='Use a path on a file system, without "%" in it.')
+    root = Path(text).expanduser().absolute()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigInvalid(
+            f'the location "{root}" cannot be used: {error.strerror}', hint="Choose a directory that you may write to."
+        ) from error
+    return root
+
+
+def _locked(root: Path) -> int:
+    try:
+        lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ConfigInvalid(
+            f'the location "{root}" cannot be used: {error.strerror}', hint="Choose a directory that you may write to."
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(lock, 64, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise LocationInUse(
+            f'the location "{root}" is in use by process {holder}', hint="Close that database first, or choose another location."
+        ) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _header(root: Path, buckets: int) -> dict[str, Any]:
+    path = root / "millstream.json"
+    if not path.exists():
+        header = {"format_version": FORMAT_VERSION, "buckets": buckets, "id": str(uuid.uuid4())}
+        atomic_write(path, json.dumps(header).encode())
+        return header
+    try:
+        header = json.loads(path.read_bytes())
+        version = header["format_version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup, or choose another location.") from error
+    if version != FORMAT_VERSION:
+        raise FormatVersion(
+            f'the location "{root}" has format version {version}, this is version {FORMAT_VERSION}',
+            hint="Open it with the Millstream that wrote it, or choose another location.",
+        )
+    return dict(header)

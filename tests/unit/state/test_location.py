@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.core.errors import ConfigInvalid, DataDamaged, FormatVersion, LocationInUse
+from millstream.state.location import Location
+from millstream.state.names import decode_name, encode_name
+
+
+def test_the_bucket_count_and_the_id_stay_those_of_the_first_open(tmp_path: Path) -> None:
+    with Location.open(tmp_path / "db", buckets=3) as first:
+        identity = first.id
+    with Location.open(tmp_path / "db", buckets=8) as second:
+        assert (second.buckets, second.id) == (3, identity)
+
+
+def test_a_second_opener_in_this_process_is_told_who_holds_it(tmp_path: Path) -> None:
+    with Location.open(tmp_path, buckets=1), pytest.raises(LocationInUse, match=f"process {os.getpid()}"):
+        Location.open(tmp_path, buckets=1)
+    Location.open(tmp_path, buckets=1).close()
+
+
+def test_the_lock_of_another_process_ends_with_it_even_by_kill_9(tmp_path: Path) -> None:
+    code = "import sys\nfrom millstream.state.location import Location\n"
+    code += "held = Location.open(sys.argv[1], buckets=1)\nprint('open', flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(LocationInUse, match=f"process {holder.pid}"):
+            Location.open(tmp_path, buckets=1)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    Location.open(tmp_path, buckets=1).close()
+
+
+def test_an_unknown_format_version_is_refused_and_the_lock_given_back(tmp_path: Path) -> None:
+    (tmp_path / "millstream.json").write_text(json.dumps({"format_version": 99, "buckets": 1, "id": "x"}))
+    for _ in range(2):
+        with pytest.raises(FormatVersion, match="99") as caught:
+            Location.open(tmp_path, buckets=1)
+        assert caught.value.hint
+
+
+def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "millstream.json").write_text("{")
+    with pytest.raises(DataDamaged, match=r"millstream\.json"):
+        Location.open(tmp_path, buckets=1)
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/db", "/proc/nothing/db", __file__, "a%20b"])
+def test_a_location_that_cannot_be_is_refused_with_a_hint(path: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        Location.open(path, buckets=1)
+    assert caught.value.hint
+
+
+def test_what_a_crash_left_unfinished_goes_at_the_next_open(tmp_path: Path) -> None:
+    (tmp_path / "streams" / ".tmp-dropped" / "_delta_log").mkdir(parents=True)
+    (tmp_path / ".tmp-header").write_text("half")
+    Location.open(tmp_path, buckets=1).close()
+    assert not list(tmp_path.rglob(".tmp-*"))
+
+
+def test_dropping_removes_the_directories(location: Location) -> None:
+    for directory in (location.stream_dir("s"), location.late_dir("s"), location.query_dir("q"), location.snapshot_dir("q")):
+        directory.mkdir(parents=True)
+    location.drop_stream("S")
+    location.drop_query("q")
+    location.drop_query("never there")
+    assert [path.name for path in location.path.rglob("*") if path.is_dir()].count("s") == 0
+    assert not location.query_dir("q").exists()
+    assert not location.snapshot_dir("q").exists()
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=15))
+def test_any_name_is_one_safe_directory_and_comes_back(name: str) -> None:
+    encoded = encode_name(name)
+    assert set(encoded) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
+    assert decode_name(encoded) == name.lower()
+
+
+def test_names_do_not_collide_with_the_late_table_or_leave_the_location(location: Location) -> None:
+    assert location.stream_dir("trades.late") != location.late_dir("trades")
+    assert location.stream_dir("../../etc").parent == location.path / "streams"
+    assert location.stream_dir("Trades") == location.stream_dir("trades")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300])
+def test_names_that_no_directory_can_have_are_refused(name: str) -> None:
+    with pytest.raises(ConfigInvalid):
+        encode_name(name)
