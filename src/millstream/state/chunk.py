@@ -1,0 +1,57 @@
+"""Chunks of a stream's log: immutable Parquet files that executors write and a later commit of the driver names.
+
+Nothing here knows the driver or a commit; these functions run anywhere that sees the shared file system.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.core.schema import Schema
+from millstream.state.atomic import sync_file
+from millstream.state.disk_types import cast_columns
+from millstream.state.parquet_file import read_parquet, write_parquet
+from millstream.state.timed_file import TimedFile
+
+TS, SEQ, BUCKET, FRONTIER = "_ts", "_seq", "_bucket", "_frontier"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkInfo(TimedFile):
+    """What a commit says of one chunk."""
+
+    min_seq: int
+    max_seq: int
+
+
+def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucket: int | None = None) -> ChunkInfo:
+    """Writes `rows` (the stream's columns, _ts and _seq; at least one row) under a name of their own, durable on return."""
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    assert table.num_rows, "an empty chunk is not worth a file"
+    folder = "" if bucket is None else f"{BUCKET}={bucket}/"
+    path = f"{folder}{uuid.uuid4().hex}.parquet"
+    size = write_parquet(Path(directory) / path, table, statistics=(TS, SEQ))
+    sync_file(Path(directory) / path)
+    min_ts, max_ts = _extremes(table, TS)
+    min_seq, max_seq = _extremes(table, SEQ)
+    return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)
+
+
+def read_chunk(directory: str | Path, info: ChunkInfo, columns: Sequence[str] | None = None, *, schema: Schema | None = None) -> pa.Table:
+    """The chunk's rows as written.  With `schema` its columns get the declared types back (INTERVAL and VOID have others on disk)."""
+    rows = read_parquet(Path(directory) / info.path, size=info.bytes, columns=columns)
+    if schema is None:
+        return rows
+    types = {field.name: field.type for field in schema}
+    return cast_columns(rows, pa.schema([pa.field(field.name, types.get(field.name, field.type)) for field in rows.schema]))
+
+
+def _extremes(rows: pa.Table, column: str) -> tuple[int, int]:
+    found = pc.min_max(rows.column(column)).as_py()
+    return found["min"], found["max"]
