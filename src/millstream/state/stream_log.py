@@ -1,0 +1,255 @@
+"""A stream's log on disk, as the driver holds it: which chunks are committed, the frontier, what is late.
+
+    executors   write_chunk ──► files that nobody names yet
+    driver      begin ─► commit(chunks, late, frontier, batch) ─► one version of streams/<name>
+                                       └─ late chunks ride in that commit ─► then one version of streams/<name>.late
+
+The commit of the log decides.  It carries the frontier, the counters and the late chunks; the late table follows,
+at once or, after a crash, at the next open.  A batch of a source commits its number with it, so a replay finds it done.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.core.errors import DuplicateColumn
+from millstream.core.instant import LAST, NEVER_BEFORE, Micros
+from millstream.core.schema import Schema
+from millstream.state.atomic import atomic_write
+from millstream.state.chunk import BUCKET, FRONTIER, SEQ, TS, ChunkInfo
+from millstream.state.fault import fault_point
+from millstream.state.frontier import Frontier
+from millstream.state.location import Location
+from millstream.state.retired_files import GRACE_S
+from millstream.state.sequence import sequence_numbers
+from millstream.state.timed_table import TimedTable
+
+__all__ = ["IngestTicket", "StreamLog", "sequence_numbers"]
+
+_RESERVED = (TS, SEQ, BUCKET, FRONTIER)
+_ADVANCED = "_advanced.json"
+_LATE_PUBLISHED = "stream version"
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTicket:
+    """The right to write chunks under this number; unused ones cost nothing."""
+
+    ingest_number: int
+
+
+class StreamLog:
+    """Driver-side; all methods may be called from any thread."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        table: TimedTable[ChunkInfo],
+        late_directory: Path,
+        *,
+        timestamp_by: str,
+        partition_by: tuple[str, ...],
+        slack_us: Micros,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.timestamp_by = timestamp_by
+        self.partition_by = partition_by
+        self.directory = table.directory
+        self.late_directory = late_directory
+        self._table = table
+        self._lock = threading.RLock()
+        state = table.log.state
+        self._ingest: int = state.get("ingest", 0)
+        self._rows_accepted: int = state.get("rows", 0)
+        self._late_rows: int = state.get("late_rows", 0)
+        self._late_to_publish: dict[str, Any] | None = state.get("late")
+        self._late: TimedTable[ChunkInfo] | None = self._opened_late() if late_directory.exists() else None
+        committed = Frontier.from_json(state.get("frontier", {}), slack_us)
+        self.frontier: Frontier = committed.after_advance(_read_advanced(self.directory))
+        self._publish_late()
+        self.sweep()
+
+    @staticmethod
+    def open(
+        location: Location, name: str, schema: Schema, *, timestamp_by: str, partition_by: Sequence[str] = (), slack_us: Micros = 0
+    ) -> StreamLog:
+        """Opens the stream's log, creating it if there is none; what a crash left half done is finished or swept away."""
+        for column in schema.names:
+            if column.lower() in _RESERVED:
+                raise DuplicateColumn(f'stream "{name}" cannot have a column "{column}"', hint="The log keeps its own column of that name.")
+        directory = location.stream_dir(name)
+        partitioned = [pa.field(BUCKET, pa.int32())] if partition_by else []
+        fields = pa.schema([*schema.to_arrow(), pa.field(TS, pa.int64()), pa.field(SEQ, pa.int64()), *partitioned])
+        table = TimedTable.open(directory, fields, kind=ChunkInfo, time_column=TS, partitioned=bool(partition_by))
+        late_directory = location.late_dir(name)
+        return StreamLog(
+            name, schema, table, late_directory, timestamp_by=timestamp_by, partition_by=tuple(partition_by), slack_us=slack_us
+        )
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def begin(self) -> IngestTicket:
+        with self._lock:
+            self._ingest += 1
+            return IngestTicket(self._ingest)
+
+    def is_committed(self, source_id: str, batch_id: int) -> bool:
+        with self._lock:
+            last = self._table.log.transaction(_source(source_id))
+            return last is not None and batch_id <= last
+
+    def commit(
+        self, chunks: Sequence[ChunkInfo], late: Sequence[ChunkInfo], frontier: Frontier, *, batch: tuple[str, int] | None = None
+    ) -> bool:
+        """The chunks' rows are in the stream from here on.  False, and nothing changes, if the batch was committed before."""
+        with self._lock:
+            if batch is not None and self.is_committed(*batch):
+                self._table.delete_unnamed(chunks)
+                self._delete_late(late)
+                return False
+            self._publish_late()
+            moved = self._merged(frontier)
+            rows, late_rows = sum(chunk.rows for chunk in chunks), sum(chunk.rows for chunk in late)
+            pending = {"version": self.version + 1, "chunks": [chunk.to_json() for chunk in late]} if late else None
+            state = {
+                "frontier": moved.to_json(), "ingest": self._ingest, "rows": self._rows_accepted + rows,
+                "late_rows": self._late_rows + late_rows, "late": pending,
+            }  # fmt: skip
+            self._table.commit(state, chunks, {_source(batch[0]): batch[1]} if batch else None)
+            self.frontier, self._late_to_publish = moved, pending
+            self._rows_accepted += rows
+            self._late_rows += late_rows
+            fault_point("stream.before_late")
+            self._publish_late()
+            return True
+
+    def advance(self, frontier: Frontier) -> None:
+        """Moves the frontier without rows, durably: a small file costs what an empty commit would, and does not grow."""
+        with self._lock:
+            moved = self._merged(frontier)
+            if moved.value > self.frontier.value:
+                atomic_write(self.directory / _ADVANCED, json.dumps({"advanced": moved.value}).encode())
+            self.frontier = moved
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def chunks_after(self, ts: Micros, up_to: Micros = LAST) -> list[ChunkInfo]:
+        """Committed chunks that may hold rows with ts < _ts <= up_to, in arrival order."""
+        with self._lock:
+            return sorted(self._table.index.after(ts, up_to), key=lambda chunk: chunk.min_seq)
+
+    def late_chunks(self) -> list[ChunkInfo]:
+        """Of the late table, whose directory is `late_directory`.  Their min_ts and max_ts bound _frontier, not _ts."""
+        with self._lock:
+            return [] if self._late is None else sorted(self._late.index, key=lambda chunk: chunk.min_seq)
+
+    @property
+    def version(self) -> int:
+        return self._table.log.version
+
+    @property
+    def rows_total(self) -> int:
+        """In the log now."""
+        return self._table.index.rows
+
+    @property
+    def rows_accepted(self) -> int:
+        """Ever."""
+        return self._rows_accepted
+
+    @property
+    def late_total(self) -> int:
+        """Ever."""
+        return self._late_rows
+
+    @property
+    def bytes_total(self) -> int:
+        return self._table.index.bytes
+
+    # --- keeping it small ---------------------------------------------------------------------
+
+    def retain(self, horizon_ts: Micros) -> int:
+        """Drops chunks all of whose rows have _ts < horizon, and late rows that came when the frontier was below it; returns how many."""
+        with self._lock:
+            self._publish_late()
+            old = self._table.before(horizon_ts)
+            if old:
+                self._table.drop(self._state(), old)
+            old_late = self._late.before(horizon_ts) if self._late else []
+            if self._late and old_late:
+                self._late.drop({}, old_late)
+            return len(old) + len(old_late)
+
+    def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
+        """Deletes files that left the log longer than the grace period ago; returns how many."""
+        with self._lock:
+            return sum(table.vacuum(grace_s=grace_s, now_s=now_s) for table in self._tables())
+
+    def sweep(self) -> int:
+        """Deletes files that no commit names, left by a crash.  `open` calls it; nobody may be writing chunks meanwhile."""
+        with self._lock:
+            return sum(table.sweep() for table in self._tables())
+
+    def close(self) -> None:
+        """Waits for what still runs; the location must stay open until then."""
+        for table in self._tables():
+            table.close()
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        assert self._late_to_publish is None
+        return {
+            "frontier": self.frontier.to_json(), "ingest": self._ingest, "rows": self._rows_accepted,
+            "late_rows": self._late_rows, "late": None,
+        }  # fmt: skip
+
+    def _tables(self) -> list[TimedTable[ChunkInfo]]:
+        return [self._table] if self._late is None else [self._table, self._late]
+
+    def _merged(self, frontier: Frontier) -> Frontier:
+        """The caller's frontier may be older than an advance that came meanwhile."""
+        moved = replace(self.frontier, slack_us=frontier.slack_us)
+        moved = moved if frontier.max_ts is None else moved.after_rows(frontier.max_ts)
+        return moved if frontier.advanced is None else moved.after_advance(frontier.advanced)
+
+    def _publish_late(self) -> None:
+        """The late chunks of the last commit become rows of the late table, once."""
+        pending = self._late_to_publish
+        if pending is None:
+            return
+        self._late = self._late or self._opened_late()
+        published = self._late.log.transaction(_LATE_PUBLISHED)
+        if published is None or published < pending["version"]:
+            top = self.frontier.value
+            chunks = [replace(ChunkInfo.from_json(fields), min_ts=NEVER_BEFORE, max_ts=top) for fields in pending["chunks"]]
+            self._late.commit({}, chunks, {_LATE_PUBLISHED: pending["version"]})
+        self._late_to_publish = None
+
+    def _opened_late(self) -> TimedTable[ChunkInfo]:
+        extra = [pa.field(name, pa.int64()) for name in (TS, SEQ, FRONTIER)]
+        return TimedTable.open(self.late_directory, pa.schema([*self.schema.to_arrow(), *extra]), kind=ChunkInfo, time_column=FRONTIER)
+
+    def _delete_late(self, chunks: Sequence[ChunkInfo]) -> None:
+        for chunk in chunks:
+            (self.late_directory / chunk.path).unlink(missing_ok=True)
+
+
+def _source(source_id: str) -> str:
+    return f"source {source_id}"
+
+
+def _read_advanced(directory: Path) -> Micros:
+    try:
+        return int(json.loads((directory / _ADVANCED).read_bytes())["advanced"])
+    except FileNotFoundError:
+        return NEVER_BEFORE
