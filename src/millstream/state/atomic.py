@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millstream.state.fault import fault_point
 
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -41,7 +41,7 @@ def create_exclusive(path: Path, data: bytes) -> None:
 
 def remove_temporaries(directory: Path) -> None:
     """What a crash in the middle of a write left in this directory.  Only for the one writer of the directory."""
-    for path in directory.glob(_TEMPORARY + "*"):
+    for path in directory.glob(TEMPORARY + "*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -50,7 +50,7 @@ def remove_temporaries(directory: Path) -> None:
 
 def remove_directory(directory: Path) -> None:
     """Gone under its name at once, then for good: a crash half-way leaves no half of it under its old name."""
-    doomed = directory.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+    doomed = directory.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
     try:
         os.rename(directory, doomed)
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def _written_temporary(path: Path, data: bytes) -> Path:
-    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}"
+    temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
     with open(temporary, "xb") as file:
         file.write(data)
         file.flush()

@@ -1,0 +1,59 @@
+"""The statements that made the database's objects, in order, as SQL text.  What they mean is the language's business.
+
+{"next_id": 3, "statements": [{"id": 1, "sql": "CREATE STREAM ..."}, {"id": 2, "sql": "CREATE QUERY ..."}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millstream.core.errors import DataDamaged
+from millstream.state.atomic import atomic_write
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    id: int
+    sql: str
+
+
+class CatalogFile:
+    """Every change is on disk when the call returns; a crash leaves the list before or after it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._next_id, self._entries = _read(path)
+
+    @property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        return tuple(self._entries)
+
+    def append(self, sql: str) -> int:
+        """Adds a statement at the end and returns its id, which is never used again."""
+        entry = CatalogEntry(self._next_id, sql)
+        self._replace([*self._entries, entry], self._next_id + 1)
+        return entry.id
+
+    def remove(self, ids: Sequence[int]) -> None:
+        missing = set(ids) - {entry.id for entry in self._entries}
+        assert not missing, f"no statements {sorted(missing)} in the catalog"
+        self._replace([entry for entry in self._entries if entry.id not in ids], self._next_id)
+
+    def _replace(self, entries: list[CatalogEntry], next_id: int) -> None:
+        statements = [{"id": entry.id, "sql": entry.sql} for entry in entries]
+        atomic_write(self._path, json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode())
+        self._entries, self._next_id = entries, next_id
+
+
+def _read(path: Path) -> tuple[int, list[CatalogEntry]]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return int(content["next_id"]), [CatalogEntry(int(entry["id"]), str(entry["sql"])) for entry in content["statements"]]
+    except FileNotFoundError:
+        return 1, []
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDamaged(f'the catalog "{path}" is damaged', hint="Restore it from a backup.") from error

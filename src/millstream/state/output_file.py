@@ -1,0 +1,60 @@
+"""Files of a query's changelog, as executors write them: instant, diff, then the query's columns.
+
+This is the hottest writer: every change of every answer passes here once.  Integers are delta-encoded
+(sorted instants cost almost nothing), the rest as in parquet_file.py.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from millstream.core.schema import TIMESTAMP
+from millstream.core.signed_batch import SignedBatch
+from millstream.state.parquet_file import read_parquet, write_parquet
+from millstream.state.timed_file import TimedFile
+
+INSTANT, DIFF = "instant", "diff"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile(TimedFile):
+    """What a tick's commit says of one file; min_ts and max_ts are those of `instant`."""
+
+
+def output_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """The query's column names as a table on disk can have them: no two equal in any case, none with signs that Delta refuses.
+
+    >>> output_columns(["sym", "sum(size)", "Sym", "diff"])
+    ('sym', 'sum_size', 'Sym_2', 'diff_2')
+    """
+    taken, columns = {INSTANT, DIFF}, []
+    for name in names:
+        plain = re.sub(r"[ ,;{}()\n\t=.`]+", "_", name).strip("_") or "column"
+        unique, count = plain, 1
+        while unique.lower() in taken:
+            count += 1
+            unique = f"{plain}_{count}"
+        taken.add(unique.lower())
+        columns.append(unique)
+    return tuple(columns)
+
+
+def write_output(directory: str | Path, batch: SignedBatch, columns: Sequence[str] | None = None) -> OutputFile:
+    """Writes the changes (at least one, instants in order) under a name of their own.  `columns` come from `output_columns`."""
+    assert len(batch), "an empty output is not worth a file"
+    names = batch.rows.schema.names if columns is None else list(columns)
+    instant = pa.Array.from_buffers(TIMESTAMP, len(batch), [None, pa.py_buffer(batch.instant)])
+    rows = pa.Table.from_arrays([instant, pa.array(batch.sign), *batch.rows.columns], names=[INSTANT, DIFF, *names])
+    path = f"{uuid.uuid4().hex}.parquet"
+    size = write_parquet(Path(directory) / path, rows, statistics=(INSTANT,))
+    return OutputFile(path, None, len(batch), size, int(batch.instant[0]), int(batch.instant[-1]))
+
+
+def read_output(directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None) -> pa.Table:
+    return read_parquet(Path(directory) / file.path, size=file.bytes, columns=columns)

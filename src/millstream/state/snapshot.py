@@ -1,0 +1,59 @@
+"""Operator state as a file of named arrays (NumPy's .npz, uncompressed): no pickle in, no pickle out.
+
+Each array has a checksum (zip's), so a damaged file is an error and never a state.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from millstream.core.errors import DataDamaged
+from millstream.state.atomic import TEMPORARY, sync_directory, sync_file
+from millstream.state.fault import fault_point
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def save_arrays(path: Path, arrays: Arrays) -> int:
+    """The file appears whole or not at all; returns its size."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+    sync_file(temporary)
+    fault_point("snapshot.before_replace")
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+    return os.path.getsize(path)
+
+
+def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of the file; DataDamaged if it is missing or not whole."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+    except FileNotFoundError as error:
+        raise DataDamaged(f'the snapshot "{path}" is missing', hint=_HINT) from error
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError) as error:
+        raise DataDamaged(f'the snapshot "{path}" is damaged: {error}', hint=_HINT) from error
+
+
+_HINT = "Remove it: the state is then rebuilt from the log, as far as the log is retained."
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    with archive.open(name) as entry:
+        array = np.lib.format.read_array(entry, allow_pickle=False)
+        entry.read()  # to the end: only then is the checksum compared
+    return np.asarray(array)

@@ -1,0 +1,111 @@
+"""The commit of a tick: one small file that says all it consumed and produced.  What it names exists from then on.
+
+    ticks/000000123.json      written once, atomically; the highest number is where the database stands
+
+Changelogs follow their tick: after a crash, `unpublished` gives the ticks whose outputs may not be in them yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from millstream.core.errors import DataDamaged, InternalError
+from millstream.core.instant import Micros
+from millstream.state.atomic import create_exclusive
+from millstream.state.fault import fault_point
+from millstream.state.location import Location
+from millstream.state.output_file import OutputFile
+
+
+@dataclass(frozen=True, slots=True)
+class TickRecord:
+    tick: int
+    frontiers: Mapping[str, Micros]  # per query: its answer is final up to here
+    stream_versions: Mapping[str, int]  # per stream: the version of its log that the tick saw
+    outputs: Mapping[str, Sequence[OutputFile]] = field(default_factory=dict)  # per query
+    snapshots: Mapping[str, Sequence[str]] = field(default_factory=dict)  # per query: files below its snapshot directory
+    plan_version: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tick": self.tick,
+            "frontiers": dict(self.frontiers),
+            "stream_versions": dict(self.stream_versions),
+            "outputs": {query: [file.to_json() for file in files] for query, files in self.outputs.items()},
+            "snapshots": {query: list(paths) for query, paths in self.snapshots.items()},
+            "plan_version": self.plan_version,
+        }
+
+    @staticmethod
+    def from_json(fields: dict[str, Any]) -> TickRecord:
+        outputs = {query: [OutputFile.from_json(file) for file in files] for query, files in fields["outputs"].items()}
+        return TickRecord(**{**fields, "outputs": outputs})
+
+
+class TickLog:
+    """The committed ticks that are still kept, oldest first.  For the driver's one tick loop; not thread-safe."""
+
+    def __init__(self, directory: Path, records: list[TickRecord]) -> None:
+        self._directory = directory
+        self._records = records
+        self._published = -1
+
+    @staticmethod
+    def open(location: Location) -> TickLog:
+        location.tick_dir.mkdir(parents=True, exist_ok=True)
+        paths = sorted(location.tick_dir.glob("*.json"), key=lambda path: int(path.stem))
+        return TickLog(location.tick_dir, [_read(path) for path in paths])
+
+    @property
+    def last(self) -> TickRecord | None:
+        return self._records[-1] if self._records else None
+
+    @property
+    def records(self) -> tuple[TickRecord, ...]:
+        return tuple(self._records)
+
+    def append(self, record: TickRecord) -> None:
+        """The tick is committed when this returns; InternalError, and nothing changes, if it is not a later one than the last."""
+        if self.last is not None and record.tick <= self.last.tick:
+            raise InternalError(f"tick {record.tick} is committed already, the last one is {self.last.tick}")
+        fault_point("tick.before_commit")
+        try:
+            create_exclusive(self._path(record.tick), json.dumps(record.to_json(), separators=(",", ":")).encode())
+        except FileExistsError as error:
+            raise InternalError(f"tick {record.tick} is committed already") from error
+        self._records.append(record)
+        fault_point("tick.after_commit")
+
+    def unpublished(self) -> list[TickRecord]:
+        """Ticks not marked as published since the open: publishing one again does nothing, so the mark needs no place on disk."""
+        return [record for record in self._records if record.tick > self._published]
+
+    def mark_published(self, tick: int) -> None:
+        """All outputs up to this tick are in their changelogs."""
+        self._published = max(self._published, tick)
+
+    def prune(self, keep_from: int) -> int:
+        """Removes records before `keep_from`, but never the last, nor one that is not published; returns how many."""
+        if not self._records:
+            return 0
+        limit = min(keep_from, self._published + 1, self._records[-1].tick)
+        gone = [record for record in self._records if record.tick < limit]
+        for record in gone:
+            self._path(record.tick).unlink(missing_ok=True)
+            fault_point("tick.pruned")
+        self._records = self._records[len(gone) :]
+        return len(gone)
+
+    def _path(self, tick: int) -> Path:
+        return self._directory / f"{tick:09d}.json"
+
+
+def _read(path: Path) -> TickRecord:
+    try:
+        return TickRecord.from_json(json.loads(path.read_bytes()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDamaged(f'the record of a tick, "{path}", is damaged', hint="Restore it from a backup.") from error
