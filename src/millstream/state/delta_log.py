@@ -61,7 +61,7 @@ class DeltaLog:
         self.directory = directory
         self.version: int = table.version()
         self._table = table
-        self._schema = schema
+        self.schema = schema
         self._transactions: dict[str, int | None] = {}
         self._since_checkpoint = 0
         self._checkpointing: threading.Thread | None = None
@@ -192,7 +192,7 @@ class DeltaLog:
         }
 
     def _bounds(self, bounds: Mapping[str, int]) -> dict[str, Any]:
-        timestamps = {name for name in bounds if pa.types.is_timestamp(self._schema.field(name).type)}
+        timestamps = {name for name in bounds if pa.types.is_timestamp(self.schema.field(name).type)}
         return {name: format_instant(value) if name in timestamps else value for name, value in bounds.items()}
 
 

@@ -1,0 +1,192 @@
+"""A query's result on disk: the changes of its answer, as a Delta table that anybody can read.
+
+    executors   write_output ──► files that nobody names yet
+    driver      the tick's record names them (tick_record.py)  ─►  publish ─► one version of queries/<name>
+
+Publishing a tick twice does nothing, so after a crash the driver publishes whatever the records name.  Ticks have
+disjoint instants, so the files of a tick form a segment of the line of time; merging never crosses a segment's edge,
+and the order of changes that a reader once saw stays.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.core.instant import LAST, NEVER_BEFORE, Micros
+from millstream.core.schema import TIMESTAMP, Field
+from millstream.core.signed_batch import SignedBatch
+from millstream.state.disk_types import cast_columns
+from millstream.state.fault import fault_point
+from millstream.state.location import Location
+from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
+from millstream.state.output_file import DIFF, INSTANT, OutputFile, output_columns, read_output, write_output
+from millstream.state.retired_files import GRACE_S
+from millstream.state.timed_table import TimedTable
+
+__all__ = ["Changelog", "OutputFile", "output_columns", "write_output"]
+
+_PUBLISHED = "tick"
+
+
+class Changelog:
+    """Driver-side; all methods may be called from any thread."""
+
+    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int) -> None:
+        self.directory = table.directory
+        self.columns = output_columns([field.name for field in fields])
+        self._fields = tuple(fields)
+        self._table = table
+        self._lock = threading.RLock()
+        if table.log.version == 0:
+            # a query of this name may have been dropped; its ticks are not ours to publish
+            table.commit({}, [], {_PUBLISHED: after_tick})
+        published = table.log.transaction(_PUBLISHED)
+        self._published = -1 if published is None else published
+
+    @staticmethod
+    def open(location: Location, query_name: str, fields: Sequence[Field], *, after_tick: int = -1) -> Changelog:
+        """Opens the changelog, creating it if there is none.
+
+        `fields` carry the names that the user sees, which may repeat.  A new changelog begins after `after_tick`, the last
+        tick at the time.  Call `sweep` once the outputs of all recorded ticks are published.
+        """
+        columns = output_columns([field.name for field in fields])
+        named = [pa.field(name, field.type) for name, field in zip(columns, fields, strict=True)]
+        schema = pa.schema([pa.field(INSTANT, TIMESTAMP), pa.field(DIFF, pa.int8()), *named])
+        table = TimedTable.open(location.query_dir(query_name), schema, kind=OutputFile, time_column=INSTANT)
+        return Changelog(table, fields, after_tick)
+
+    @property
+    def published_tick(self) -> int:
+        return self._published
+
+    @property
+    def version(self) -> int:
+        return self._table.log.version
+
+    @property
+    def rows_total(self) -> int:
+        return self._table.index.rows
+
+    @property
+    def bytes_total(self) -> int:
+        return self._table.index.bytes
+
+    def publish(self, tick: int, files: Sequence[OutputFile]) -> bool:
+        """The tick's changes become rows of the table; False if they are already."""
+        return self.publish_ticks([(tick, files)])
+
+    def publish_ticks(self, ticks: Sequence[tuple[int, Sequence[OutputFile]]]) -> bool:
+        """The same for several ticks, oldest first, in one commit."""
+        with self._lock:
+            fresh = [(tick, files) for tick, files in ticks if tick > self._published]
+            if not fresh:
+                return False
+            files = list(chain.from_iterable(files for _, files in fresh))
+            if files:
+                fault_point("changelog.before_publish")
+                self._table.commit({}, files, {_PUBLISHED: fresh[-1][0]})
+            self._published = fresh[-1][0]
+            return True
+
+    def read(self, since: Micros | None = None, until: Micros | None = None, files: Sequence[OutputFile] | None = None) -> pa.Table:
+        """Changes with since < instant <= until, in (instant, diff) order, from everything published or from these files only."""
+        after, up_to = NEVER_BEFORE if since is None else since, LAST if until is None else until
+        with self._lock:
+            found = self._table.index.after(after, up_to)
+        found = found if files is None else [file for file in files if file.max_ts > after and file.min_ts <= up_to]
+        rows = pa.concat_tables([read_output(self.directory, file) for file in sorted(found, key=_reading_order)] or [self._nothing()])
+        return self._as_declared(_in_order(_between(rows, after, up_to)))
+
+    def drop_before(self, instant: Micros) -> int:
+        """Files all of whose changes lie before the instant leave the table; returns how many."""
+        with self._lock:
+            old = self._table.before(instant)
+            if old:
+                self._table.drop({}, old)
+            return len(old)
+
+    def compact(self, *, small_bytes: int = SMALL_BYTES, target_bytes: int = TARGET_BYTES, fan_in: int = FAN_IN) -> int:
+        """Merges small files of neighbouring ticks; returns how many files went."""
+        with self._lock:
+            segments = _segments(sorted(self._table.index, key=_reading_order))
+        sizes = [sum(file.bytes for file in segment) for segment in segments]
+        merged = 0
+        for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
+            old = list(chain.from_iterable(segments[start:stop]))
+            new = self._merge(old)
+            fault_point("changelog.merged")
+            with self._lock:
+                if self._table.still_holds(old):
+                    self._table.rearrange({}, old, [new])
+                    merged += len(old) - 1
+                else:
+                    self._table.delete_unnamed([new])
+        return merged
+
+    def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
+        with self._lock:
+            return self._table.vacuum(grace_s=grace_s, now_s=now_s)
+
+    def sweep(self) -> int:
+        """Deletes files that no commit names, left by a crash: after the recorded ticks are published, before the next tick starts."""
+        with self._lock:
+            return self._table.sweep()
+
+    def close(self) -> None:
+        self._table.close()
+
+    def _merge(self, files: Sequence[OutputFile]) -> OutputFile:
+        rows = _in_order(pa.concat_tables([read_output(self.directory, file) for file in files])).combine_chunks()
+        instant, sign = rows.column(INSTANT).cast(pa.int64()).to_numpy(), rows.column(DIFF).to_numpy()
+        return write_output(self.directory, SignedBatch(instant, sign, _one_batch(rows.drop_columns([INSTANT, DIFF]))), self.columns)
+
+    def _nothing(self) -> pa.Table:
+        return self._table.log.schema.empty_table()
+
+    def _as_declared(self, rows: pa.Table) -> pa.Table:
+        declared = [pa.field(field.name, field.type) for field in self._fields]
+        return cast_columns(rows, pa.schema([*list(rows.schema)[:2], *declared]))
+
+
+def _reading_order(file: OutputFile) -> tuple[Micros, str]:
+    return file.min_ts, file.path
+
+
+def _segments(files: Sequence[OutputFile]) -> list[list[OutputFile]]:
+    """Files in reading order, cut wherever no file reaches across."""
+    segments: list[list[OutputFile]] = []
+    reach = NEVER_BEFORE
+    for file in files:
+        if file.min_ts > reach:
+            segments.append([])
+        segments[-1].append(file)
+        reach = max(reach, file.max_ts)
+    return segments
+
+
+def _between(rows: pa.Table, after: Micros, up_to: Micros) -> pa.Table:
+    instant = rows.column(INSTANT).cast(pa.int64())
+    if not rows.num_rows or (pc.min(instant).as_py() > after and pc.max(instant).as_py() <= up_to):
+        return rows
+    return rows.filter(pc.and_(pc.greater(instant, after), pc.less_equal(instant, up_to)))
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """By (instant, diff); changes that are equal in both keep the order they stand in."""
+    key = rows.column(INSTANT).cast(pa.int64()).to_numpy() * 2 + (rows.column(DIFF).to_numpy() > 0)
+    if (key[1:] >= key[:-1]).all():
+        return rows
+    return rows.take(pa.array(np.argsort(key, kind="stable")))
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    if not rows.num_columns:
+        return pa.RecordBatch.from_arrays([], names=[])
+    return rows.combine_chunks().to_batches()[0]
