@@ -27,8 +27,10 @@ from millstream.state.chunk import BUCKET, FRONTIER, SEQ, TS, ChunkInfo
 from millstream.state.fault import fault_point
 from millstream.state.frontier import Frontier
 from millstream.state.location import Location
+from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES
 from millstream.state.retired_files import GRACE_S
 from millstream.state.sequence import sequence_numbers
+from millstream.state.stream_compaction import merge_chunks, plan_compaction
 from millstream.state.timed_table import TimedTable
 
 __all__ = ["IngestTicket", "StreamLog", "sequence_numbers"]
@@ -188,6 +190,25 @@ class StreamLog:
             if self._late and old_late:
                 self._late.drop({}, old_late)
             return len(old) + len(old_late)
+
+    def compact(self, *, small_bytes: int = SMALL_BYTES, target_bytes: int = TARGET_BYTES, fan_in: int = FAN_IN) -> int:
+        """Merges small chunks; returns how many files went.  Rows, _ts and _seq stay; replaced files last for the grace period."""
+        gone = 0
+        for table in self._tables():
+            with self._lock:
+                groups = plan_compaction(table.index, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
+            gone += sum(self._replaced(table, group, merge_chunks(table.directory, group)) for group in groups)
+        return gone
+
+    def _replaced(self, table: TimedTable[ChunkInfo], old: Sequence[ChunkInfo], new: ChunkInfo) -> int:
+        fault_point("stream.merged")
+        with self._lock:
+            self._publish_late()
+            if not table.still_holds(old):  # retention was faster
+                table.delete_unnamed([new])
+                return 0
+            table.rearrange(self._state() if table is self._table else {}, old, [new])
+            return len(old) - 1
 
     def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
         """Deletes files that left the log longer than the grace period ago; returns how many."""
