@@ -34,8 +34,9 @@ from millstream.cli.scripts.blocks import (
 from millstream.cli.scripts.cells import Row, read_row, table_rows, write_instant, write_row
 from millstream.cli.scripts.compare import compare_bags, net
 from millstream.cli.scripts.diff import diff_lines
-from millstream.cli.scripts.format import Script
+from millstream.cli.scripts.format import Script, signed
 from millstream.core.errors import MillstreamError
+from millstream.core.schema import type_from_name
 
 OpenDatabase = Callable[[Path], Database]
 
@@ -127,15 +128,36 @@ class _Run:
             self._end(block, f"succeeded, though an error was expected: {wanted or 'any'}")
 
     def _push(self, block: Push) -> None:
-        schema = next((stream.schema for stream in self.db.streams() if stream.name.lower() == block.target.lower()), None)
-        if schema is None:
-            self._end(block, f'there is no stream "{block.target}"')
-            return
-        table = _to_table(self._script.path, block.rows, pa.schema([(column.name, column.type) for column in schema]))
+        if any(stream.name.lower() == block.target.lower() for stream in self.db.streams()):
+            self._push_to_stream(block)
+        else:
+            self._push_to_relation(block)
+
+    def _push_to_stream(self, block: Push) -> None:
+        table = self._to_table(block, block.rows)
         for start, stop in self._batching.slices(len(block.rows)):
             self.db.insert(block.target, table.slice(start, stop - start))
-            if self._batching.flushes_after_insert():
-                self.db.flush()
+            self._maybe_flush()
+
+    def _push_to_relation(self, block: Push) -> None:
+        """Each line on its own, in order: the changes of a relation do not commute."""
+        for change in map(signed, block.rows):
+            table = self._to_table(block, [change.record])
+            if change.sign > 0:
+                self.db.insert(block.target, table, at=block.at)
+            else:
+                self.db.remove(block.target, table, at=block.at)
+            self._maybe_flush()
+
+    def _maybe_flush(self) -> None:
+        if self._batching.flushes_after_insert():
+            self.db.flush()
+
+    def _to_table(self, block: Push, records: Sequence[Record]) -> pa.Table:
+        columns = self.db.execute(f"DESCRIBE {block.target}")
+        assert isinstance(columns, pa.Table)
+        names, types = columns["column"].to_pylist(), [type_from_name(name) for name in columns["type"].to_pylist()]
+        return _to_table(self._script.path, records, pa.schema(list(zip(names, types, strict=True))))
 
     def _advance(self, block: Advance) -> None:
         if block.stream is None:

@@ -1,0 +1,80 @@
+"""`millstream demo`: ready-made jobs that need nothing else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from millstream.api import connect
+from millstream.cli.demos import network
+from millstream.cli.demos.network import FLOWS_PER_EVENT_SECOND, QUERIES, SPEED, Progress
+from millstream.cli.demos.network_feed import NetworkFeed
+from millstream.cli.demos.network_screen import line, screen
+from millstream.cli.demos.network_summary import finding, summary
+from millstream.cli.options import Master
+from millstream.core.errors import ConfigInvalid, did_you_mean
+
+DEMOS = {"network": "a simulated network: top talkers, scan alarms and service rates, while its behaviour shifts"}
+_LINE_EVERY_S = 2.0
+
+
+def demo(
+    name: Annotated[str, typer.Argument(help="One of --list.")] = "network",
+    seconds: Annotated[int, typer.Option("--seconds", min=1, max=3600, help="How long the feed lasts on the clock.")] = 24,
+    list_them: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
+    master: Master = "local[*]",
+) -> None:
+    """Show Millstream at work on embedded Spark; ends by itself."""
+    if list_them:
+        for key, about in DEMOS.items():
+            typer.echo(f"{key:12} {about}")
+        return
+    if name not in DEMOS:
+        raise ConfigInvalid(f'there is no demo "{name}"', hint=did_you_mean(name, DEMOS) or f"There is: {', '.join(DEMOS)}.")
+    show_network(Console(highlight=False), seconds, master)
+
+
+def show_network(console: Console, seconds: int, master: str) -> None:
+    console.print("[bold]Millstream[/bold]: three continuous queries over a simulated network feed\n")
+    for key, sql in QUERIES.items():
+        console.print(f"[bold]{key}[/bold]:{' '.join(sql.split()).join([' ', ''])}", markup=True)
+    began = time.perf_counter()
+    console.print(f"\nstarting Spark ({master}) ...")
+    with connect(master=master) as db:
+        queries = network.start(db)
+        network.warm_up(db)
+        console.print(f"ready after {time.perf_counter() - began:.1f} s\n")
+        feed = NetworkFeed(seconds=seconds * SPEED, flows_per_second=FLOWS_PER_EVENT_SECOND)
+        if console.is_terminal:
+            with Live(console=console, auto_refresh=False, screen=False) as live:
+                progress = network.drive(db, queries, feed, lambda state: live.update(screen(state), refresh=True))
+        else:
+            progress = network.drive(db, queries, feed, _lines(console))
+        scan, bulk = feed.incidents
+        findings = [finding(scan, "alarms", queries["alarms"].changes()), finding(bulk, "talkers", queries["talkers"].changes())]
+        ticks = [tick.seconds for tick in db.ticks()]
+    console.print("\n[bold]What happened[/bold]")
+    for text in summary(progress, findings, ticks):
+        console.print(f"  {text}", soft_wrap=True)
+    console.print("\n[bold]What next[/bold]")
+    program = "millstream" if sys.argv[0].endswith("/millstream") and ".venv" not in sys.argv[0] else ".venv/bin/millstream"
+    console.print(f"  {program} shell                  a prompt: CREATE STREAM, INSERT, SELECT ... and \\? for help")
+    console.print(f"  {program} run examples/trades.cql --until drained    a script of statements over a file")
+
+
+def _lines(console: Console) -> Callable[[Progress], None]:
+    shown = 0.0
+
+    def show(progress: Progress) -> None:
+        nonlocal shown
+        if progress.wall_s - shown >= _LINE_EVERY_S or shown == 0.0:
+            console.print(line(progress), soft_wrap=True)
+            shown = progress.wall_s
+
+    return show
