@@ -1,11 +1,14 @@
 """RSTREAM: the whole relation, again and again, at every instant at which something moves.
 
-"Something" is a row entering or leaving one of the query's windows, whether or not the answer
-changes by it.  The relation is kept as (row, copies); at each moment it is emitted in full, so a
-step costs the size of its output, which is what RSTREAM asks for.
+"Something" is a row entering or leaving one of the query's windows, whether or not the answer changes by
+it.  A step costs the size of the relation and of its output, which is what RSTREAM asks for.
 
-    changes of the relation ──► _relation (Arrow rows, compacted) ──┐
-    moments (distinct instants) ────────────────────────────────────┴─► one copy of it per moment
+For each distinct row the changes are a staircase of copies over time; at every moment under a stair
+the row is emitted that many times:
+
+    copies   2       ┌────┐
+             1  ┌────┘    └──────┐          moments  x    x  x x    x
+             0 ─┘                └──        emits    1    2  1 1    0
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ import pyarrow as pa
 from millstream.core.instant import BEGINNING
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants, SignedBatch, concat
-from millstream.operators.net import net_rows
-from millstream.operators.to_stream import distinct_instants
+from millstream.kernels.key_table import KeyTable
+from millstream.operators.operator import Arrays
 
 
 class RStreamOp:
@@ -26,21 +29,58 @@ class RStreamOp:
         self._relation = SignedBatch.empty(schema).rows
 
     def step(self, changes: SignedBatch, moments: list[SignedBatch]) -> SignedBatch:
-        at = distinct_instants(moments)
+        at = np.unique(np.concatenate([moment.instant for moment in moments]))
         if len(at) == 0 and len(changes) == 0:
             return SignedBatch.empty(self.schema)
-        history = concat([_as_changes(self._relation), changes])
-        self._relation = net_rows(history.rows, history.sign)
-        if len(at) == 0:
-            return SignedBatch.empty(self.schema)
-        return concat([self._at(instant, history) for instant in at.tolist()])
+        held: Instants = np.full(self._relation.num_rows, BEGINNING - 1, np.int64)
+        history = concat([SignedBatch.arrivals(held, self._relation), changes])
+        row, start, end, copies = self._stairs(history)
+        still = end == _OPEN
+        self._relation = _repeated(history.rows, row[still], copies[still])
+        return _emitted(history.rows, at, row, start, end, copies)
 
-    def _at(self, instant: int, history: SignedBatch) -> SignedBatch:
-        until = int(np.searchsorted(history.instant, instant, side="right"))
-        rows = net_rows(history.rows.slice(0, until), history.sign[:until])
-        return SignedBatch.arrivals(np.full(rows.num_rows, instant, np.int64), rows)
+    def _stairs(self, history: SignedBatch) -> tuple[Instants, Instants, Instants, Instants]:
+        """For each row and each stretch of time in which its number of copies is constant: (row, start, end, copies)."""
+        code = KeyTable([field.type for field in self.schema]).encode(history.rows.columns)
+        order = np.lexsort((history.instant, code))
+        code, instant = code[order], history.instant[order]
+        total = np.cumsum(history.sign[order].astype(np.int64))
+        last = np.append((code[1:] != code[:-1]) | (instant[1:] != instant[:-1]), True)  # of its row and instant
+        code, instant, total, row = code[last], instant[last], total[last], order[last]
+        first = np.append(True, code[1:] != code[:-1])
+        begin = np.maximum.accumulate(np.where(first, np.arange(len(code)), 0))
+        copies = total - np.append(0, total[:-1])[begin]  # the running total counts from the first staircase on
+        end = np.append(np.where(first[1:], _OPEN, instant[1:]), _OPEN)
+        kept = copies > 0
+        return row[kept], instant[kept], end[kept], copies[kept]
+
+    def state_rows(self) -> int:
+        return int(self._relation.num_rows)
+
+    def save(self) -> Arrays:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._relation.schema) as writer:
+            writer.write_batch(self._relation)
+        return {"relation": np.frombuffer(sink.getvalue(), np.uint8)}
+
+    def load(self, arrays: Arrays) -> None:
+        self._relation = pa.ipc.open_stream(pa.py_buffer(arrays["relation"].tobytes())).read_next_batch()
 
 
-def _as_changes(rows: pa.RecordBatch) -> SignedBatch:
-    beginning: Instants = np.full(rows.num_rows, BEGINNING, np.int64)
-    return SignedBatch.arrivals(beginning, rows)
+_OPEN = 2**62
+"""The end of a stretch that has not ended."""
+
+
+def _repeated(rows: pa.RecordBatch, row: Instants, copies: Instants) -> pa.RecordBatch:
+    return rows.take(pa.array(np.repeat(row, copies)))
+
+
+def _emitted(rows: pa.RecordBatch, at: Instants, row: Instants, start: Instants, end: Instants, copies: Instants) -> SignedBatch:
+    low, high = np.searchsorted(at, start), np.searchsorted(at, end)
+    span = high - low
+    stair = np.repeat(np.arange(len(row)), span)
+    moment = np.arange(len(stair)) - np.repeat(np.cumsum(span) - span, span) + low[stair]
+    each = copies[stair]
+    stair, moment = np.repeat(stair, each), np.repeat(moment, each)
+    order = np.argsort(moment, kind="stable")
+    return SignedBatch.arrivals(at[moment[order]], rows.take(pa.array(row[stair[order]])))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 
 from millstream.core.instant import Micros
@@ -31,8 +30,3 @@ class ToStreamOp(Operator):
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         raise AssertionError("a stream has elements, not contents")
-
-
-def distinct_instants(batches: list[SignedBatch]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """All instants at which any of the batches changes something, each once, in order."""
-    return np.unique(np.concatenate([batch.instant for batch in batches]))

@@ -63,7 +63,7 @@ class Circuit:
     def __init__(self, root: Exec, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.inputs: list[SourceExec | ReceiveExec] = []
-        self._nodes: list[_Node] = []
+        self._nodes: list[_Node | _RStreamNode] = []
         self._tree = self._build(root)
         self._started = False
 
@@ -107,12 +107,13 @@ class Circuit:
                 return _Input(len(self.inputs) - 1)
             case RStreamExec():
                 below = self._build(node.input)
-                return _RStreamNode(RStreamOp(node.schema), below, tuple(self._build(moment) for moment in node.moments))
+                return self._added(_RStreamNode(RStreamOp(node.schema), below, tuple(self._build(moment) for moment in node.moments)))
             case _:
-                below = self._build(node.input)
-                built = _Node(self._operator(node), below)
-                self._nodes.append(built)
-                return built
+                return self._added(_Node(self._operator(node), self._build(node.input)))
+
+    def _added(self, node: _Node | _RStreamNode) -> _Tree:
+        self._nodes.append(node)
+        return node
 
     def _operator(self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NetExec | ToStreamExec) -> Operator:
         match node:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from millstream.core.schema import Field
 from millstream.language.binder import bind_query
 from millstream.language.catalog import Catalog
 from millstream.plan.explain import explain
@@ -13,6 +14,7 @@ from millstream.plan.logical import BoundQuery, Plan
 from millstream.plan.physical import PhysicalPlan
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
+from millstream.runtime.running_query import answer_fields
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,10 @@ class Compiled:
     bound: BoundQuery
     rewritten: Plan
     physical: PhysicalPlan
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return answer_fields(self.bound, self.physical)
 
     def explain(self) -> str:
         return explain(self.bound, self.rewritten, self.physical)

@@ -20,13 +20,13 @@ from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, contents_fragment
+from millstream.runtime.exchange import read_contents
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery, SnapshotRef
-from millstream.runtime.streams import Streams
+from millstream.runtime.running_query import RunningQuery, SnapshotRef, answer_fields
+from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.changelog import Changelog
-from millstream.state.fault import fault_point
 from millstream.state.location import Location
 from millstream.state.tick_record import TickLog, TickRecord
 
@@ -36,6 +36,8 @@ SNAPSHOT_ROWS = 4_000_000
 """A query is snapshotted when replaying it would take in more rows than this, ..."""
 SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
+KEPT_TICKS = 20
+"""Records of this many ticks stay readable behind the last, for people who look."""
 
 
 @dataclass(frozen=True)
@@ -68,23 +70,79 @@ class Engine:
     def add_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
         """A standing query, new or found again: in the latter case it goes on where its last committed tick left it."""
         with self.lock:
-            changelog = Changelog.open(self.location, name, plan.schema)
+            changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
             query = RunningQuery(name, incarnation, bound, plan, changelog)
             last = self._ticks.last
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True
                 if incarnation in last.snapshots:
-                    query.snapshot = SnapshotRef(*last.snapshots[incarnation])
+                    stem, at = last.snapshots[incarnation]
+                    query.snapshot = SnapshotRef(stem, int(at))
+                # a crash may have come between a tick's commit and its place in the Delta table; publishing twice does nothing
+                query.unpublished = [
+                    (record.tick, record.outputs[incarnation]) for record in self._ticks.records if incarnation in record.outputs
+                ]
+                query.publish()
+                changelog.sweep()
             self.queries[name] = query
             return query
 
-    def drop_query(self, name: str) -> None:
+    def stop_query(self, query: RunningQuery) -> None:
+        """It takes part in no further tick; its files stay, and so does its place in the tick log if it has a name."""
         with self.lock:
-            query = self.queries.pop(name)
             query.stopped = True
+            query.publish()
+            if self.queries.get(query.name) is query:
+                del self.queries[query.name]
             self.committed.notify_all()
-            shutil.rmtree(self.location.query_dir(name), ignore_errors=True)
-            shutil.rmtree(self.location.snapshot_dir(name), ignore_errors=True)
+
+    def drop_query(self, query: RunningQuery) -> None:
+        with self.lock:
+            self.stop_query(query)
+            self.location.drop_query(query.name)
+
+    def ensure_started(self, query: RunningQuery) -> None:
+        """A new query's first tick, if it has not been yet."""
+        with self.lock:
+            if not query.started and not query.stopped and query.error is None:
+                self._run_tick([query], snapshot=False)
+
+    def await_progress(self, query: RunningQuery, seen: Micros) -> tuple[bool, Micros]:
+        """Wait until the query has got beyond `seen` or stopped: (does it still run, its frontier)."""
+        with self.committed:
+            self.committed.wait_for(lambda: query.at > seen or query.stopped or query.error is not None)
+            return not query.stopped and query.error is None, query.at
+
+    def close(self) -> None:
+        """Snapshots, so that the next run starts where this one ends; then the results' tables."""
+        with self.lock:
+            running = [query for query in self.queries.values() if query.started and query.fed and query.error is None]
+            stale = [query for query in running if query.snapshot is None or query.snapshot.at != query.at]
+            if stale:
+                self._run_tick(stale, snapshot=True)
+            self.publish()
+            for query in list(self.queries.values()):
+                self.stop_query(query)
+
+    def maintain(self) -> None:
+        """Keep the logs and the results in shape: old chunks go, small ones are merged, checkpoints are written."""
+        with self.lock:
+            for stream in self.streams:
+                readers = [query for query in self.queries.values() if stream.entry.name in query.streams]
+                stream.log.maintain(self._horizon(stream, readers), merged_upto=self._fed_by_all(stream, readers))
+            for query in self.queries.values():
+                query.changelog.maintain()
+            self._ticks.prune(self._tick - KEPT_TICKS)
+
+    def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
+        """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""
+        needed = [stream.frontier - stream.entry.retain_us]
+        needed += [query.snapshot.at - query.held_us if query.snapshot else NEVER_BEFORE for query in readers]
+        return min(needed)
+
+    def _fed_by_all(self, stream: OpenStream, readers: list[RunningQuery]) -> int:
+        """Chunks up to here have been fed to every reader: merging them confuses nobody."""
+        return min((query.fed.get(stream.entry.name, -1) for query in readers), default=stream.log.last_seq)
 
     # --- the tick
 
@@ -97,7 +155,7 @@ class Engine:
     def tick(self) -> TickReport | None:
         """One committed tick, or None if nothing is due."""
         with self.lock:
-            due = [query for query in self.queries.values() if query.error is None and self._is_due(query)]
+            due = [query for query in self.queries.values() if query.error is None and not query.stopped and self._is_due(query)]
             return self._run_tick(due, snapshot=False) if due else None
 
     def _is_due(self, query: RunningQuery) -> bool:
@@ -112,9 +170,7 @@ class Engine:
         self._tick += 1
         run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
         outcomes = self._outcomes(run, due, snapshot=snapshot)
-        fault_point("tick.before_commit")
         self._commit([outcome for outcome in outcomes if outcome.error is None])
-        fault_point("tick.after_commit")
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         report = TickReport(
             self._tick, time.perf_counter() - started, sum(o.rows_in for o in outcomes), sum(o.rows_out for o in outcomes), len(outcomes)
@@ -168,10 +224,11 @@ class Engine:
             key = outcome.span.query.incarnation
             frontiers[key] = outcome.span.frontier
             if outcome.snapshot is not None:
-                snapshots[key] = (outcome.snapshot, outcome.span.frontier)
+                snapshots[key] = [outcome.snapshot, str(outcome.span.frontier)]
             if outcome.outputs:
-                outputs[outcome.span.query.name] = outcome.outputs
-        self._ticks.append(TickRecord(self._tick, frontiers=frontiers, outputs=outputs, snapshots=snapshots))
+                outputs[key] = outcome.outputs
+        versions = {stream.entry.name: stream.log.version for stream in self.streams}
+        self._ticks.append(TickRecord(self._tick, frontiers, versions, outputs, snapshots))
         for outcome in outcomes:
             self._apply(outcome)
 
@@ -202,15 +259,14 @@ class Engine:
         """Bring the results' Delta tables up to the last committed tick."""
         with self.lock:
             for query in self.queries.values():
-                for tick, files in query.unpublished:
-                    query.changelog.publish(tick, files)
-                query.unpublished.clear()
+                query.publish()
+            self._ticks.mark_published(self._tick)
 
     def changes(self, query: RunningQuery, since: Micros | None = None) -> pa.Table:
         """Every committed change, in instant order: instant, diff, then the query's columns."""
         with self.lock:
-            extra = [file for _, files in query.unpublished for file in files]
-        return query.changelog.read(since=since, files=extra)
+            query.publish()
+        return query.changelog.read(since=since)
 
     def contents(self, query: RunningQuery, at: Micros | None = None) -> pa.Table:
         """The relation at the query's frontier, or at an earlier instant: then with the changes since undone."""
@@ -220,13 +276,11 @@ class Engine:
             fragment = contents_fragment(query.plan)
             if fragment is None or not query.started:
                 return folded(self.changes(query), at)
-            files = self._ask_contents(query, fragment)
-            now = pa.Table.from_batches(
-                [pa.ipc.open_file(pa.memory_map(path)).get_batch(0) for path in files], query.plan.schema.to_arrow()
-            )
+            batches = self._ask_contents(query, fragment)
+            now = pa.Table.from_batches(batches, query.plan.schema.to_arrow()).rename_columns(list(query.bound.names))
             return now if at is None or at >= query.at else undone(now, self.changes(query, since=at))
 
-    def _ask_contents(self, query: RunningQuery, fragment: int) -> list[str]:
+    def _ask_contents(self, query: RunningQuery, fragment: int) -> list[pa.RecordBatch]:
         self._tick += 1  # exchange files of their own; no record is written, the number is simply not used by a tick
         run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
         if not query.fed:
@@ -238,4 +292,6 @@ class Engine:
             (outcome,) = run.run([span])
         if outcome.error is not None or outcome.missing:
             raise failed(outcome)
-        return outcome.contents
+        batches = [read_contents(path) for path in outcome.contents]
+        shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
+        return batches

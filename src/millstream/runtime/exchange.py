@@ -52,6 +52,14 @@ def read_changes(paths: Sequence[str], bucket: int, empty: SignedBatch) -> Signe
     return merge_by_instant(parts)
 
 
+def write_contents(path: str, rows: pa.RecordBatch) -> None:
+    _write(path, [rows])
+
+
+def read_contents(path: str) -> pa.RecordBatch:
+    return _read(path, 0)
+
+
 def _with_columns(rows: pa.RecordBatch, extra: dict[str, Instants]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*map(pa.array, extra.values()), *rows.columns], names=[*extra, *rows.schema.names])
 

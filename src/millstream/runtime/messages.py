@@ -50,6 +50,7 @@ class FragmentTask:
     received: tuple[tuple[str, ...], ...]  # per ReceiveExec: exchange files
     rebuild: Rebuild | None
     output_dir: str
+    output_columns: tuple[str, ...]  # as the table on disk names them
     emit: Literal["changes", "net", "nothing"] = "changes"  # net: the sum of all changes, at the frontier
     snapshot_dir: str | None = None
     wants_contents: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millstream.core.errors import MillstreamError
@@ -42,7 +43,7 @@ class RunningQuery:
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None
     fed: dict[str, int] = field(default_factory=dict)  # stream -> last sequence number that workers have; empty: they have nothing
-    unpublished: list[tuple[int, list[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
+    unpublished: list[tuple[int, Sequence[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
     rows_since_snapshot: int = 0
     ticks_since_snapshot: int = 0
     stopped: bool = False
@@ -76,5 +77,15 @@ class RunningQuery:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Its columns as the user named them; names may repeat."""
-        return tuple(Field(name, field.type) for name, field in zip(self.bound.names, self.plan.schema, strict=True))
+        return answer_fields(self.bound, self.plan)
+
+    def publish(self) -> None:
+        """Bring its Delta table up to its last committed tick."""
+        if self.unpublished:
+            self.changelog.publish_ticks(self.unpublished)
+            self.unpublished = []
+
+
+def answer_fields(bound: BoundQuery, plan: PhysicalPlan) -> tuple[Field, ...]:
+    """The answer's columns as the user named them; names may repeat."""
+    return tuple(Field(name, field.type) for name, field in zip(bound.names, plan.schema, strict=True))

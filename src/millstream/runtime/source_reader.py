@@ -8,6 +8,7 @@ bucket.  Both give the same rows in the same order, that of arrival.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,8 @@ from millstream.core.signed_batch import Instants
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.operators.evaluator import Evaluator
 from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, Single, SourceExec
-from millstream.state.chunk import ChunkInfo, read_chunk
+from millstream.state.chunk import SEQ, TS, ChunkInfo, read_chunk
 
-TS_COLUMN = "_ts"
-SEQ_COLUMN = "_seq"
 _SPREAD_SHIFT = 14
 """Rows that arrive together stay together: 2**14 consecutive sequence numbers share a bucket."""
 
@@ -30,20 +29,27 @@ Timed = tuple[Instants, pa.RecordBatch]
 def read_bucket(
     source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator
 ) -> Iterator[Timed]:
-    """The bucket's rows of each chunk, in arrival order, with their timestamps."""
-    for chunk in chunks:
-        if isinstance(source.distribution, Single) and bucket != 0:
-            continue
-        if source.split_at_ingest:
-            if chunk.bucket == bucket:
-                yield _prepared(source, table_dir, chunk, evaluator)[:2]
-            continue
-        ts, rows, seq = _prepared(source, table_dir, chunk, evaluator)
-        if isinstance(source.distribution, Single) or buckets == 1:
+    """The bucket's rows, in arrival order, with their timestamps."""
+    mine = [chunk for chunk in chunks if not source.split_at_ingest or chunk.bucket == bucket]
+    parts = (_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator) for chunk in mine)
+    if all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
+        for ts, rows, _ in parts:
             yield ts, rows
-            continue
-        mine = _buckets(source, rows, seq, buckets) == bucket
-        yield ts[mine], rows.filter(pa.array(mine))
+        return
+    # merged chunks reach over others: only the sequence numbers know who came first
+    found = list(parts)
+    order = np.argsort(np.concatenate([seq for _, _, seq in found]), kind="stable")
+    yield np.concatenate([ts for ts, _, _ in found])[order], pa.concat_batches([rows for _, rows, _ in found]).take(pa.array(order))
+
+
+def _of_bucket(
+    source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator
+) -> tuple[Instants, pa.RecordBatch, Instants]:
+    ts, rows, seq = _prepared(source, table_dir, chunk, evaluator)
+    if source.split_at_ingest or isinstance(source.distribution, Single) or buckets == 1:
+        return ts, rows, seq
+    mine = _buckets(source, rows, seq, buckets) == bucket
+    return ts[mine], rows.filter(pa.array(mine)), seq[mine]
 
 
 def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[Timed]:
@@ -56,8 +62,8 @@ def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: i
 
 def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: Evaluator) -> tuple[Instants, pa.RecordBatch, Instants]:
     wanted = [column for column, _ in source.columns]
-    table = read_chunk(table_dir, chunk, [*wanted, TS_COLUMN, SEQ_COLUMN])
-    ts, seq = table.column(TS_COLUMN).to_numpy(), table.column(SEQ_COLUMN).to_numpy()
+    table = read_chunk(table_dir, chunk, [*wanted, TS, SEQ])
+    ts, seq = table.column(TS).to_numpy(), table.column(SEQ).to_numpy()
     arrays = [table.column(column).combine_chunks() for column in wanted]
     rows = pa.RecordBatch.from_arrays([_plain(array) for array in arrays], names=[name for _, name in source.columns])
     for step in source.prefix:

@@ -20,6 +20,7 @@ from typing import Literal
 from millstream.core.errors import InternalError, MillstreamError
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
+from millstream.plan.window import GONE_NEVER
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
@@ -95,11 +96,12 @@ def span_forward(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: M
     after = {stream: query.fed[stream] for stream in query.streams}
     chunks, fed = {}, {}
     for stream in query.streams:
-        new = logs[stream].chunks_since(after[stream])
+        # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
+        new = [chunk for chunk in logs[stream].chunks_after(query.at) if chunk.min_seq > after[stream]]
         taken, bound = _bounded(new, query.at)
         chunks[stream] = tuple(taken)
-        fed[stream] = taken[-1].max_seq if len(taken) < len(new) else logs[stream].last_seq
-        frontier = min(frontier, bound) if len(taken) < len(new) else frontier
+        fed[stream] = max((chunk.max_seq for chunk in taken), default=after[stream])
+        frontier = min(frontier, bound)
     return Span(query, query.at, frontier, fed, chunks, after)
 
 
@@ -123,24 +125,25 @@ def _first_span(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Mi
 
 
 def _since(query: RunningQuery, logs: Mapping[str, StreamLog], ts: Micros) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
-    """All chunks with rows at or after `ts`, and how far the logs reach."""
+    """All chunks with rows at or after `ts`, and the last sequence number among them."""
     chunks = {stream: tuple(logs[stream].chunks_after(max(ts, NEVER_BEFORE) - 1)) for stream in query.streams}
-    return chunks, {stream: logs[stream].last_seq for stream in query.streams}
+    return chunks, {stream: max((chunk.max_seq for chunk in found), default=-1) for stream, found in chunks.items()}
 
 
 def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInfo], Micros]:
-    """A prefix of about MOST_ROWS rows, and the greatest frontier for which it holds every row."""
-    least_beyond = [0] * len(chunks)
-    bound = 2**62
-    for i in range(len(chunks) - 1, -1, -1):
-        least_beyond[i] = bound  # the least ts in the chunks after i
-        bound = min(bound, chunks[i].min_ts)
-    rows = 0
-    for i, chunk in enumerate(chunks):
-        rows += chunk.rows
-        if rows >= MOST_ROWS and least_beyond[i] - 1 > at:
-            return chunks[: i + 1], least_beyond[i] - 1
-    return chunks, 2**62
+    """A prefix of about MOST_ROWS rows, and the greatest frontier for which it holds every row.
+
+    The chunks of one ingest stay together: sequence numbers tell what has been fed, and theirs interleave.
+    """
+    if sum(chunk.rows for chunk in chunks) <= MOST_ROWS:
+        return chunks, GONE_NEVER
+    rows, last_seq = 0, -1
+    for i, chunk in enumerate(chunks[:-1]):
+        rows, last_seq = rows + chunk.rows, max(last_seq, chunk.max_seq)
+        bound = min(later.min_ts for later in chunks[i + 1 :]) - 1 if rows >= MOST_ROWS else at
+        if bound > at and chunks[i + 1].min_seq > last_seq:
+            return chunks[: i + 1], bound
+    return chunks, GONE_NEVER
 
 
 # --- running them -----------------------------------------------------------------------------
@@ -201,6 +204,7 @@ class TickRun:
                     received,
                     span.rebuild,
                     output_dir=str(self._location.query_dir(query.name)),
+                    output_columns=query.changelog.columns,
                     emit=span.emit,
                     snapshot_dir=str(self._location.snapshot_dir(query.name)) if span.snapshot else None,
                     wants_contents=span.wants_contents is not None,

@@ -13,18 +13,21 @@ import os
 import time
 import uuid
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from millstream.core.errors import MillstreamError, QueryFailed
 from millstream.core.instant import Micros
+from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
+from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
-from millstream.operators.net import net_rows
+from millstream.plan.logical import AggregateCall
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
-from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_rows
+from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
 from millstream.runtime.messages import (
     FragmentResult,
     FragmentTask,
@@ -36,6 +39,7 @@ from millstream.runtime.messages import (
     StageTask,
 )
 from millstream.runtime.pending import PendingRows
+from millstream.runtime.results import net_rows
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
 from millstream.state.changelog import write_output
 from millstream.state.snapshot import load_arrays, save_arrays
@@ -83,6 +87,13 @@ class Worker:
             return MapResult(task.part, files)
         except Exception as error:
             return MapResult(task.part, {}, _as_ours(error))
+
+    def warm_up(self) -> None:
+        """Load the libraries and compile the kernels that every query needs, before the first rows come."""
+        rows = pa.RecordBatch.from_pydict({"a": [1]})
+        self._evaluator.mask(rows, '"a" > 0')
+        calls = (AggregateCall("n", "count", None, pa.int64()), AggregateCall("s", "sum", "a", pa.int64()))
+        AggregateOp(Schema.of(a="BIGINT"), ("a",), calls).step(SignedBatch.arrivals(np.zeros(1, np.int64), rows), 0)
 
     def _guarded(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
         """A failing query fails alone: its error is an answer, not an end of the task."""
@@ -152,7 +163,9 @@ class Worker:
             save_arrays(snapshot_file(stem, fragment.number, task.bucket), cache.circuit.save())
             result = replace(result, snapshot=stem)
         if fragment.wants_contents:
-            result = replace(result, contents=_write_contents(cache.circuit.contents(), task.exchange_dir))
+            path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
+            write_contents(path, cache.circuit.contents())
+            result = replace(result, contents=path)
         return result
 
     def _deliver(self, changes: SignedBatch, result: FragmentResult, task: StageTask, fragment: FragmentTask) -> FragmentResult:
@@ -164,15 +177,15 @@ class Worker:
             changes = _netted_at(changes, fragment.frontier)
         if fragment.emit == "nothing" or len(changes) == 0:
             return result
-        return replace(result, output=write_output(fragment.output_dir, changes))
+        return replace(result, output=write_output(fragment.output_dir, changes, fragment.output_columns))
 
     def _forget_dead(self, task: StageTask) -> None:
         for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:
             del self._caches[key]
 
 
-def snapshot_file(stem: str, fragment: int, bucket: int) -> str:
-    return f"{stem}-{fragment}-{bucket}.npz"
+def snapshot_file(stem: str, fragment: int, bucket: int) -> Path:
+    return Path(f"{stem}-{fragment}-{bucket}.npz")
 
 
 def _netted_at(changes: SignedBatch, instant: Micros) -> SignedBatch:
@@ -182,13 +195,6 @@ def _netted_at(changes: SignedBatch, instant: Micros) -> SignedBatch:
 
 def _joined(parts: list[Timed]) -> Timed:
     return np.concatenate([ts for ts, _ in parts]), pa.concat_batches([rows for _, rows in parts])
-
-
-def _write_contents(rows: pa.RecordBatch, exchange_dir: str) -> str:
-    path = f"{exchange_dir}/{uuid.uuid4().hex}.arrow"
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return path
 
 
 def _as_ours(error: Exception) -> MillstreamError:

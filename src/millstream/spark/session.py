@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 
 from pyspark.sql import SparkSession
 
 from millstream.core.errors import ConfigInvalid
+
+LOG_FILE = os.path.join(tempfile.gettempdir(), f"millstream-spark-{os.getpid()}.log")
+"""What the JVM and the workers say; with MILLSTREAM_DEBUG set they say it on the screen."""
 
 _SETTINGS = {
     "spark.app.name": "millstream",
@@ -38,10 +44,29 @@ def create_session(master: str) -> SparkSession:
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     try:
-        return builder.getOrCreate()
+        with _stderr_to(LOG_FILE):
+            return builder.getOrCreate()
     except Exception as error:
         reason = str(error).strip().splitlines()
         raise ConfigInvalid(
             f'Spark does not start on "{master}": {reason[0] if reason else type(error).__name__}',
-            hint="Is there a Java 17 or later (JAVA_HOME, or java on the PATH), and is the master's address right?",
+            hint=f"Is there a Java 17 or later (JAVA_HOME, or java on the PATH), and is the master's address right? See {LOG_FILE}.",
         ) from error
+
+
+@contextmanager
+def _stderr_to(path: str) -> Iterator[None]:
+    """The JVM and its Python workers inherit the stream that is there when they start: a file, not the user's screen."""
+    if os.environ.get("MILLSTREAM_DEBUG"):
+        yield
+        return
+    sys.stderr.flush()
+    screen = os.dup(2)
+    log_file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(log_file, 2)
+        yield
+    finally:
+        os.dup2(screen, 2)
+        os.close(screen)
+        os.close(log_file)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
+from millstream.spark.once import query_once
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -43,10 +44,7 @@ class SparkRunner:
         return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        session = self._spark.newSession()
-        for name, table in tables.items():
-            session.createDataFrame(table).createOrReplaceTempView(name)
-        return session.sql(sql).toArrow()
+        return query_once(self._spark, sql, tables)
 
     def warm_up(self) -> None:
         """Start the bucket's processes and let them load what they need, so that the first tick is like any other."""

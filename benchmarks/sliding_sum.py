@@ -1,0 +1,159 @@
+"""Exact per-row sliding sum and count by key, against Spark Structured Streaming's own window aggregation.
+
+    millstream   SELECT key, sum(value), count(*) FROM events [RANGE 10 MINUTES] GROUP BY key
+                 every arrival and every expiry changes the answer; from files to the committed changelog
+    spark        groupBy(window('10 minutes', '1 minute'), key), update mode, state in memory, sink that discards
+                 the answer moves once a minute; nothing is written
+
+Same files, same machine, same cores, one after the other, each in a process of its own; start-up and a warm-up
+run over other files are not counted.  Answers are checked before times count: ours against DuckDB at ten instants,
+Spark's against DuckDB over all its windows.
+
+    python benchmarks/sliding_sum.py [--rows 5000000] [--keys 10000] [--partitioned]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from report import machine, write_table
+
+HOUR_US = 3_600_000_000
+WINDOW_US = 600_000_000
+FILE_ROWS = 250_000
+
+
+def generate(directory: Path, rows: int, keys: int, seed: int = 0) -> None:
+    """`rows` events spread evenly over an hour, in order, keys uniform."""
+    directory.mkdir(parents=True)
+    rng = np.random.default_rng(seed)
+    ts = np.arange(rows, dtype=np.int64) * HOUR_US // rows
+    key, value = rng.integers(0, keys, rows), rng.integers(0, 1000, rows)
+    for i, start in enumerate(range(0, rows, FILE_ROWS)):
+        part = slice(start, start + FILE_ROWS)
+        table = pa.table({"ts": pa.array(ts[part], pa.timestamp("us", "UTC")), "key": key[part], "value": value[part]})
+        pq.write_table(table, directory / f"part-{i:05d}.parquet", compression="zstd", compression_level=1)
+
+
+def run_millstream(files: Path, warm_up: Path, partitioned: bool) -> dict[str, float]:
+    import millstream
+
+    def once(path: Path) -> tuple[float, dict[str, float]]:
+        with tempfile.TemporaryDirectory() as location, millstream.connect(location) as db:
+            split = "PARTITION BY key" if partitioned else ""
+            db.execute(f"CREATE STREAM events (ts TIMESTAMP, key BIGINT, value BIGINT) TIMESTAMP BY ts {split} FROM 'parquet' "
+                       f"OPTIONS (path '{path}', maxFilesPerTrigger 4)")  # fmt: skip
+            query = db.execute("CREATE QUERY q AS SELECT key, sum(value) AS total, count(*) AS n FROM events [RANGE 10 MINUTES] GROUP BY key")
+            began = time.perf_counter()
+            db.await_drained()
+            seconds = time.perf_counter() - began
+            if path == files:
+                check_millstream(query, files)
+            changes = query.stats()["changes"]
+        return seconds, {"seconds": seconds, "changes": changes}
+
+    once(warm_up)
+    return once(files)[1]
+
+
+def check_millstream(query: object, files: Path) -> None:
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'UTC'")
+    changes = query.changes()  # type: ignore[attr-defined]
+    con.register("changes", changes)
+    for t in np.linspace(60_000_000, HOUR_US - 10_000_000, 10).astype(np.int64).tolist():
+        ours = con.sql(f"SELECT key, total, n FROM changes WHERE epoch_us(instant) <= {t} GROUP BY ALL HAVING sum(diff) > 0 ORDER BY key").to_arrow_table()
+        right = con.sql(
+            f"SELECT key, sum(value)::BIGINT AS total, count(*) AS n FROM read_parquet('{files}/*.parquet') "
+            f"WHERE epoch_us(ts) BETWEEN {t - WINDOW_US} AND {t} GROUP BY key ORDER BY key"
+        ).to_arrow_table()
+        assert ours.equals(right.cast(ours.schema)), f"wrong answer at {t}"
+
+
+def run_spark(files: Path, warm_up: Path) -> dict[str, float]:
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as sf
+
+    spark = (
+        SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    )  # fmt: skip
+    spark.sparkContext.setLogLevel("ERROR")
+
+    def once(path: Path, name: str | None) -> float:
+        events = spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", 4).parquet(str(path))
+        sums = events.withWatermark("ts", "0 seconds").groupBy(sf.window("ts", "10 minutes", "1 minute"), "key").agg(sf.sum("value"), sf.count("*"))
+        with tempfile.TemporaryDirectory() as checkpoint:
+            writer = sums.writeStream.outputMode("update").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            began = time.perf_counter()
+            (writer.format("memory").queryName(name) if name else writer.format("noop")).start().awaitTermination()
+            return time.perf_counter() - began
+
+    once(warm_up, "answers")
+    check_spark(spark.sql("SELECT window.start AS s, key, max(`sum(value)`) AS total, max(`count(1)`) AS n FROM answers GROUP BY 1, 2").toArrow(), warm_up)
+    return {"seconds": once(files, None)}
+
+
+def check_spark(answers: pa.Table, files: Path) -> None:
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'UTC'")
+    con.register("answers", answers)
+    wrong = con.sql(
+        f"""SELECT count(*) FROM (
+              SELECT epoch_us(s) AS s, key, total, n FROM answers EXCEPT
+              SELECT m * 60000000 AS s, key, sum(value) AS total, count(*) AS n FROM read_parquet('{files}/*.parquet'),
+                     unnest(range(epoch_us(ts) // 60000000 - 9, epoch_us(ts) // 60000000 + 1)) AS t(m) GROUP BY 1, 2)"""
+    ).fetchall()
+    assert wrong == [(0,)], f"{wrong} windows of Spark differ"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--only", choices=["millstream", "millstream-partitioned", "spark"])
+    parser.add_argument("--work", type=Path)
+    arguments = parser.parse_args()
+    if arguments.only:
+        files, warm_up = arguments.work / "files", arguments.work / "warm-up"
+        result = run_spark(files, warm_up) if arguments.only == "spark" else run_millstream(files, warm_up, arguments.only.endswith("partitioned"))
+        print("RESULT " + json.dumps(result))
+        return
+    work = Path(tempfile.mkdtemp(prefix="millstream-bench-"))
+    try:
+        generate(work / "files", arguments.rows, arguments.keys)
+        generate(work / "warm-up", 4 * FILE_ROWS, arguments.keys, seed=1)
+        results = {name: _in_own_process(name, work) for name in ("spark", "millstream", "millstream-partitioned")}
+    finally:
+        shutil.rmtree(work)
+    rate = {name: arguments.rows / result["seconds"] for name, result in results.items()}
+    rows = [
+        [name, f"{result['seconds']:.2f}", f"{rate[name]:,.0f}", f"{result.get('changes', 0):,.0f}", f"{rate[name] / rate['spark']:.1f}"]
+        for name, result in results.items()
+    ]
+    title = f"Sliding sum and count by key: {arguments.rows:,} rows, {arguments.keys:,} keys, 10 minutes"
+    write_table("sliding_sum", title, ["system", "seconds", "rows/s", "changes", "times spark"], rows, machine())
+
+
+def _in_own_process(name: str, work: Path) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, "--only", name, "--work", str(work)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{name} failed:\n{done.stdout}\n{done.stderr}")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
+    return dict(json.loads(line.removeprefix("RESULT ")))
+
+
+if __name__ == "__main__":
+    main()

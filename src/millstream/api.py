@@ -1,0 +1,321 @@
+"""The public surface: connect, Database, Query.
+
+    db = millstream.connect("data/")
+    db.execute("CREATE STREAM trades (ts TIMESTAMP, sym STRING, size INT) TIMESTAMP BY ts")
+    q = db.execute("SELECT sym, sum(size) AS n FROM trades [RANGE 5 MINUTES] GROUP BY sym")
+    db.insert("trades", rows)
+    db.flush()
+    q.changes(), q.result()
+
+What statements do lives in runtime/; this file says what users may call, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from millstream.core.errors import ConfigInvalid, NotSupported, QueryFailed
+from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
+from millstream.core.schema import Field, Schema
+from millstream.language.parser import parse
+from millstream.runtime.engine import Engine
+from millstream.runtime.runner import Runner
+from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.statements import Statements
+from millstream.runtime.ticker import Ticker
+from millstream.spark.session import create_session
+from millstream.spark.sources import Sources
+from millstream.spark.tick_jobs import SparkRunner
+from millstream.state.location import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Instant = dt.datetime | int
+"""An aware datetime (naive ones are UTC), or microseconds since 1970."""
+
+
+class Change(NamedTuple):
+    instant: dt.datetime
+    diff: int
+    row: tuple[Any, ...]
+
+
+class StreamInfo(NamedTuple):
+    name: str
+    schema: Schema
+    frontier: Micros
+    rows: int
+    late: int
+
+
+def connect(
+    location: str | None = None,
+    *,
+    master: str = "local[*]",
+    spark: SparkSession | None = None,
+    buckets: int | None = None,
+    tick_interval: float | None = 0.2,
+) -> Database:
+    """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
+
+    `tick_interval` is the longest time in seconds that new rows wait for a tick; with None ticks happen only in `flush`.
+    `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
+    """
+    session = spark if spark is not None else create_session(master)
+    count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
+    if count < 1:
+        raise ConfigInvalid(f"buckets must be positive, not {count}")
+    temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
+    place = Location.open(temporary.name if temporary else str(location), buckets=count)
+    try:
+        runner = SparkRunner(session, place.buckets)
+        return Database(place, runner, spark=session, tick_interval=tick_interval, temporary=temporary)
+    except BaseException:
+        place.close()
+        raise
+
+
+class Database:
+    """Streams, relations and standing queries at one location.  A context manager; every call may come from any thread."""
+
+    def __init__(
+        self,
+        location: Location,
+        runner: Runner,
+        *,
+        spark: SparkSession | None = None,
+        tick_interval: float | None = None,
+        temporary: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self._location = location
+        self._temporary = temporary
+        self._engine = Engine(location, runner)
+        self._ticker = Ticker(self._engine, tick_interval)
+        self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
+        self._statements = Statements(self._engine, self._sources)
+        self._closed = False
+        self._statements.reopen()
+        self._ticker.start()
+
+    # --- statements
+
+    def execute(self, sql: str) -> Query | pa.Table | None:
+        """Run one or more statements; the last one's answer.
+
+        A continuous query gives its handle, a question that is answered once gives a table, other statements give None.
+        """
+        self._check_open()
+        answer: Query | pa.Table | None = None
+        for statement in parse(sql):
+            result = self._statements.run(statement)
+            answer = Query(self, result) if isinstance(result, RunningQuery) else result
+        self._ticker.wake()
+        return answer
+
+    def query(self, name: str) -> Query:
+        """The handle of a standing query."""
+        return Query(self, self._statements.query(name))
+
+    def queries(self) -> list[Query]:
+        return [Query(self, query) for query in self._engine.queries.values()]
+
+    def streams(self) -> list[StreamInfo]:
+        return [
+            StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_total, stream.log.late_total)
+            for stream in self._engine.streams
+        ]
+
+    def explain(self, sql: str) -> str:
+        """The logical and the physical plan of a query."""
+        return self._statements.explain(sql)
+
+    # --- data
+
+    def insert(self, name: str, rows: object, *, at: Instant | None = None) -> int:
+        """Append rows to a stream, or change a relation; returns how many.  All of them, or none if one does not fit."""
+        self._check_open()
+        count = self._statements.insert(name, rows, None if at is None else to_micros(at))
+        self._ticker.wake()
+        return count
+
+    def stream(self, name: str, frame: DataFrame) -> None:
+        """Feed a declared stream from a streaming DataFrame."""
+        self._check_open()
+        if self._sources is None:
+            raise NotSupported("this database has no Spark session to read from")
+        self._sources.attach(self._statements.stream(name), frame)
+
+    def advance(self, *args: Any) -> None:
+        """`advance(name, ts)`: no more rows of the stream at or before ts.  `advance(ts)`: of any stream."""
+        self._check_open()
+        if len(args) not in (1, 2):
+            raise TypeError("advance takes an instant, or a stream's name and an instant")
+        names = [args[0]] if len(args) == 2 else [stream.entry.name for stream in self._engine.streams]
+        for name in names:
+            self._engine.streams.advance(self._statements.stream(name).name, to_micros(args[-1]))
+        self._ticker.wake()
+
+    def flush(self) -> None:
+        """Returns when all that was inserted is processed up to the frontier and committed."""
+        self._check_open()
+        self._engine.flush()
+        self._statements.deliver()
+
+    def await_drained(self) -> None:
+        """Returns when every source is exhausted for now and all its rows are in the answers, the newest included."""
+        self._check_open()
+        if self._sources is not None:
+            for name in self._sources.names:
+                self._sources.drain(name)
+        for stream in self._engine.streams:
+            if stream.log.frontier.max_ts is not None:
+                self._engine.streams.advance(stream.entry.name, stream.log.frontier.max_ts)
+        self.flush()
+
+    def check(self) -> None:
+        """Raise what has gone wrong in the background: a source that failed, a ticker that stopped."""
+        self._ticker.check()
+        for stream in self._engine.streams:
+            failure = self._sources.failure(stream.entry.name) if self._sources is not None else None
+            if failure is not None:
+                raise failure
+
+    # --- the end
+
+    def close(self) -> None:
+        """Stop everything; what was committed is there when the location is opened again."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._sources is not None:
+            self._sources.stop_all()
+        self._ticker.stop()
+        try:
+            self._engine.close()
+        finally:
+            self._location.close()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigInvalid("the database is closed", hint="Connect again.")
+
+
+class Query:
+    """A standing query: its changes so far, its answer now, its changes to come."""
+
+    def __init__(self, database: Database, running: RunningQuery) -> None:
+        self._database = database
+        self._engine = database._engine
+        self._running = running
+
+    @property
+    def name(self) -> str:
+        return self._running.name
+
+    @property
+    def schema(self) -> tuple[Field, ...]:
+        """The columns as named in the query; names may repeat."""
+        return self._running.fields
+
+    @property
+    def is_stream(self) -> bool:
+        return self._running.is_stream
+
+    @property
+    def frontier(self) -> Micros:
+        """Up to here its answer is final."""
+        return self._running.at
+
+    @property
+    def sql(self) -> str:
+        return self._running.bound.sql
+
+    def changes(self, since: Instant | None = None) -> pa.Table:
+        """All changes since the query was created, or at later instants than `since`: instant, diff, then its columns."""
+        self._ready()
+        return self._engine.changes(self._running, None if since is None else to_micros(since))
+
+    def result(self, at: Instant | None = None) -> pa.Table:
+        """The relation at the frontier, or at an earlier instant; of a stream, its elements so far."""
+        self._ready()
+        return self._engine.contents(self._running, None if at is None else to_micros(at))
+
+    def subscribe(self, since: Instant | None = None) -> Iterator[Change]:
+        """Every change, those of the past first, then as they are committed; ends when the query stops."""
+        seen: Micros = NEVER_BEFORE - 1 if since is None else to_micros(since)
+        while True:
+            alive, upto = self._engine.await_progress(self._running, seen)
+            if upto > seen:
+                yield from _rows(self._engine.changes(self._running, seen), upto)
+                seen = upto
+            if not alive:
+                self._raise_failure()
+                return
+
+    def explain(self) -> str:
+        return self._database._statements.explain(self.sql)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since the query was created or the database opened, whichever is later."""
+        stats = self._running.stats
+        return {
+            "frontier": format_instant(self._running.at) if self._running.started else None,
+            "rows_in": stats.rows_in,
+            "changes": stats.changes_out,
+            "state_rows": stats.state_rows,
+            "ticks": stats.ticks,
+            "worker_seconds": round(stats.worker_seconds, 6),
+            "error": str(self._running.error) if self._running.error else None,
+        }
+
+    def stop(self) -> None:
+        """The query runs no longer; what it answered can still be read.  One with a name goes on when the database is opened again."""
+        self._engine.stop_query(self._running)
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        kind = "stream" if self.is_stream else "relation"
+        upto = f", up to {format_instant(self.frontier)}" if self._running.started and self.frontier > NEVER_BEFORE else ""
+        return f"<Query {self.name}: {kind} of ({', '.join(map(str, self.schema))}){upto}>"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{self.name}</b> <code>{self.sql}</code>{self.result().slice(0, 20).to_pandas().to_html(index=False)}"
+
+    def _ready(self) -> None:
+        """A new query shows its first answer at once, and a failed one its reason."""
+        self._raise_failure()
+        self._engine.ensure_started(self._running)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._running.error is not None:
+            reason = self._running.error
+            raise QueryFailed(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
+
+
+def _rows(changes: pa.Table, upto: Micros) -> Iterator[Change]:
+    columns = [column.to_pylist() for column in changes.columns]
+    last = to_datetime(upto)
+    for instant, diff, *row in zip(*columns, strict=True):
+        if instant <= last:
+            yield Change(instant, diff, tuple(row))

@@ -1,0 +1,99 @@
+"""The answers of SHOW and DESCRIBE, as tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from millstream.core.instant import NEVER_BEFORE, Micros, format_duration, format_instant
+from millstream.core.schema import Field, type_name
+from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.runtime.engine import Engine
+from millstream.runtime.streams import OpenStream, Streams
+from millstream.state.chunk import read_chunk
+
+
+def list_streams(streams: Streams) -> pa.Table:
+    rows = list(streams)
+    return pa.table(
+        {
+            "name": pa.array([stream.entry.name for stream in rows], pa.string()),
+            "rows": pa.array([stream.log.rows_accepted for stream in rows], pa.int64()),
+            "late": pa.array([stream.log.late_total for stream in rows], pa.int64()),
+            "frontier": pa.array([_instant(stream.frontier) for stream in rows], pa.string()),
+            "bytes": pa.array([stream.log.bytes_total for stream in rows], pa.int64()),
+            "source": pa.array([stream.entry.format for stream in rows], pa.string()),
+        }
+    )
+
+
+def list_relations(catalog: Catalog) -> pa.Table:
+    return pa.table(
+        {
+            "name": pa.array([entry.name for entry in catalog.relations], pa.string()),
+            "columns": pa.array([str(entry.schema) for entry in catalog.relations], pa.string()),
+        }
+    )
+
+
+def list_queries(engine: Engine) -> pa.Table:
+    queries = list(engine.queries.values())
+    return pa.table(
+        {
+            "name": pa.array([query.name for query in queries], pa.string()),
+            "answer": pa.array(["stream" if query.is_stream else "relation" for query in queries], pa.string()),
+            "state": pa.array(["failed" if query.error else "running" for query in queries], pa.string()),
+            "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
+            "changes": pa.array([query.stats.changes_out for query in queries], pa.int64()),
+            "reason": pa.array([query.error.message if query.error else None for query in queries], pa.string()),
+            "sql": pa.array([query.bound.sql for query in queries], pa.string()),
+        }
+    )
+
+
+def list_sinks(catalog: Catalog) -> pa.Table:
+    return pa.table(
+        {
+            "name": pa.array([entry.name for entry in catalog.sinks], pa.string()),
+            "source": pa.array([entry.source for entry in catalog.sinks], pa.string()),
+            "format": pa.array([entry.format for entry in catalog.sinks], pa.string()),
+        }
+    )
+
+
+def describe(entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> pa.Table:
+    fields: list[Field] = [] if isinstance(entry, SinkEntry) else list(entry.schema)
+    notes = [_note(entry, field) for field in fields]
+    return pa.table(
+        {
+            "column": pa.array([field.name for field in fields], pa.string()),
+            "type": pa.array([type_name(field.type) for field in fields], pa.string()),
+            "note": pa.array(notes, pa.string()),
+        }
+    )
+
+
+def late_rows(stream: OpenStream) -> pa.Table:
+    """The rows of a stream that came too late, with its own columns, in arrival order."""
+    log = stream.log
+    schema = stream.entry.schema.to_arrow()
+    parts = [
+        read_chunk(log.late_directory, chunk, list(stream.entry.schema.names), schema=stream.entry.schema) for chunk in log.late_chunks()
+    ]
+    return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
+
+
+def _note(entry: object, field: Field) -> str | None:
+    match entry:
+        case StreamEntry() if field.name == entry.timestamp_by:
+            slack = f", slack {format_duration(entry.slack_us)}" if entry.slack_us else ""
+            return f"timestamp{slack}"
+        case StreamEntry() if field.name in entry.partition_by:
+            return "partition key"
+        case RelationEntry() if field.name in entry.primary_key:
+            return "primary key"
+        case _:
+            return None
+
+
+def _instant(instant: Micros) -> str | None:
+    return format_instant(instant) if instant > NEVER_BEFORE else None

@@ -1,0 +1,132 @@
+"""Relations on the driver: bags that users change, each change at an instant.
+
+A change takes effect one microsecond after the greatest frontier of any stream, or at a later instant
+of the user's choice; before there is any frontier it has been so since ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import InstantPassed
+from millstream.core.instant import BEGINNING, Micros, format_instant
+from millstream.core.signed_batch import SignedBatch
+from millstream.kernels.key_table import KeyTable
+from millstream.language.catalog import RelationEntry
+from millstream.operators.evaluator import Evaluator
+from millstream.runtime.rows import table_of
+from millstream.state.location import Location
+from millstream.state.relation_log import RelationLog
+
+
+class Relations:
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._open: dict[str, tuple[RelationEntry, RelationLog]] = {}
+        self._evaluator = Evaluator()
+
+    def open(self, entry: RelationEntry) -> None:
+        self._open[entry.name] = (entry, RelationLog.open(self._location, entry.name, entry.schema))
+
+    def close(self, name: str) -> None:
+        self._open.pop(name, None)
+
+    def contents(self, name: str, at: Micros | None = None) -> pa.Table:
+        return self._open[name][1].contents(at)
+
+    def insert(self, name: str, rows: object, instant: Micros) -> int:
+        """With a primary key a row takes the place of the one with the same key."""
+        entry, log = self._open[name]
+        table = table_of(rows, entry.schema, name)
+        if entry.primary_key:
+            table = _last_of_each_key(table, entry.primary_key)
+            old = self._with_equal_keys(log.contents(instant), table, entry.primary_key)
+            log.append(_changes(old, table), instant)
+        else:
+            log.append(_changes(table.slice(0, 0), table), instant)
+        return table.num_rows
+
+    def delete_rows(self, name: str, rows: object, instant: Micros) -> int:
+        """Take one copy of each given row away; rows that are not there are not an error."""
+        entry, log = self._open[name]
+        table = table_of(rows, entry.schema, name)
+        present = _bag_intersection(log.contents(instant), table)
+        log.append(_changes(present, table.slice(0, 0)), instant)
+        return present.num_rows
+
+    def delete(self, name: str, predicate_sql: str | None, instant: Micros) -> int:
+        _, log = self._open[name]
+        leaving = self._matching(log.contents(instant), predicate_sql)
+        log.append(_changes(leaving, leaving.slice(0, 0)), instant)
+        return leaving.num_rows
+
+    def update(self, name: str, assignments: Mapping[str, str], predicate_sql: str | None, instant: Micros) -> int:
+        """`assignments` maps columns to DuckDB expressions over the old row."""
+        entry, log = self._open[name]
+        old = self._matching(log.contents(instant), predicate_sql)
+        columns = [(field.name, assignments.get(field.name, f'"{field.name}"'), field.type) for field in entry.schema]
+        new = pa.Table.from_batches([self._evaluator.project(_batch(old), columns)])
+        log.append(_changes(old, new), instant)
+        return old.num_rows
+
+    def _matching(self, rows: pa.Table, predicate_sql: str | None) -> pa.Table:
+        if predicate_sql is None or rows.num_rows == 0:
+            return rows
+        return rows.filter(pa.array(self._evaluator.mask(_batch(rows), predicate_sql)))
+
+    def _with_equal_keys(self, rows: pa.Table, like: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+        table = KeyTable([like.schema.field(key).type for key in keys])
+        wanted = table.encode(_key_columns(like, keys))
+        return rows.filter(pa.array(np.isin(table.encode(_key_columns(rows, keys)), wanted)))
+
+
+def effective_instant(greatest_frontier: Micros | None, asked: Micros | None) -> Micros:
+    """When a change of a relation takes effect (interface, fine print 2 and 14)."""
+    earliest = BEGINNING if greatest_frontier is None else greatest_frontier + 1
+    if asked is None:
+        return earliest
+    if asked <= earliest:
+        raise InstantPassed(
+            f"{format_instant(asked)} has passed: a change takes effect at {format_instant(earliest)} at the earliest",
+            hint="Leave AT away, or name a later instant.",
+        )
+    return asked
+
+
+def _changes(old: pa.Table, new: pa.Table) -> SignedBatch:
+    sign = np.concatenate([np.full(old.num_rows, -1, np.int8), np.ones(new.num_rows, np.int8)])
+    rows = _batch(pa.concat_tables([old, new]))
+    return SignedBatch(np.zeros(len(sign), np.int64), sign, rows)
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+
+
+def _key_columns(table: pa.Table, keys: tuple[str, ...]) -> list[pa.Array]:
+    batch = _batch(table)
+    return [batch.column(key) for key in keys]
+
+
+def _last_of_each_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    codes = KeyTable([table.schema.field(key).type for key in keys]).encode(_key_columns(table, keys))
+    _, from_end = np.unique(codes[::-1], return_index=True)
+    return table.take(pa.array(np.sort(len(codes) - 1 - from_end)))
+
+
+def _bag_intersection(rows: pa.Table, wanted: pa.Table) -> pa.Table:
+    """The rows of `wanted` that `rows` holds, with multiplicity."""
+    table = KeyTable([field.type for field in rows.schema])
+    names = tuple(rows.column_names)
+    have = np.bincount(table.encode(_key_columns(rows, names)), minlength=len(rows) + len(wanted) + 1)
+    codes = table.encode(_key_columns(wanted, names))
+    order = np.argsort(codes, kind="stable")
+    first = np.append(True, codes[order][1:] != codes[order][:-1]) if len(codes) else np.empty(0, bool)
+    rank = np.arange(len(codes)) - np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0)) if len(codes) else np.empty(0, int)
+    kept = np.empty(len(codes), bool)
+    kept[order] = rank < have[codes[order]]
+    return wanted.filter(pa.array(kept))

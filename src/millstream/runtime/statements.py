@@ -1,0 +1,250 @@
+"""What each statement does to a database.
+
+The catalog is a value: a statement makes the next one, does its work, and only then is the next one the
+database's and on disk.  So a statement that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from typing import Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.core.errors import InUse, NotSupported
+from millstream.core.instant import Micros
+from millstream.language import statements as ast
+from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.language.parser import parse_one
+from millstream.language.printer import to_sql
+from millstream.runtime.compile import Compiled, compile_query
+from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
+from millstream.runtime.engine import Engine
+from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams
+from millstream.runtime.once import reads_only_finished, run_once
+from millstream.runtime.relations import Relations, effective_instant
+from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.sinks import Sink, open_sink
+from millstream.state.catalog_file import CatalogFile
+
+
+class SourceManager(Protocol):
+    """The sources of streams; Spark's in production."""
+
+    def start(self, entry: StreamEntry) -> None: ...
+
+    def stop(self, name: str) -> None: ...
+
+
+class Statements:
+    def __init__(self, engine: Engine, sources: SourceManager | None) -> None:
+        self._engine = engine
+        self._sources = sources
+        self._file = CatalogFile(engine.location.catalog_path)
+        self._relations = Relations(engine.location)
+        self._sinks: dict[str, tuple[SinkEntry, Sink]] = {}
+        self._anonymous = 0
+        self.catalog = Catalog.empty()
+
+    def reopen(self) -> None:
+        """Everything that the catalog on disk names, as it was."""
+        for saved in self._file.entries:
+            self._define(parse_one(saved.sql), saved.id)
+
+    # --- statements
+
+    def run(self, statement: ast.Statement) -> RunningQuery | pa.Table | None:
+        with self._engine.lock:
+            match statement:
+                case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink():
+                    return self._create(statement)
+                case ast.Drop():
+                    return self._drop(statement)
+                case ast.Select():
+                    return self._select(statement)
+                case ast.InsertValues() | ast.DeleteFrom() | ast.UpdateSet():
+                    return self._change(statement)
+                case ast.Show():
+                    return self._show(statement.kind)
+                case ast.Describe():
+                    return describe(self.catalog.find(statement.name, span=statement.name_span, sql=statement.text))
+                case ast.Explain():
+                    return pa.table({"plan": self._compiled(statement.statement.select, statement.text).explain().splitlines()})
+
+    def explain(self, sql: str) -> str:
+        statement = parse_one(sql)
+        if isinstance(statement, ast.Explain):
+            statement = statement.statement
+        if isinstance(statement, ast.Select | ast.CreateQuery):
+            return self._compiled(statement.select, statement.text).explain()
+        raise NotSupported("only a query has a plan", hint="Give a SELECT or a CREATE QUERY.")
+
+    def query(self, name: str) -> RunningQuery:
+        entry = self.catalog.query(name)
+        with self._engine.lock:
+            return self._engine.queries[entry.name]
+
+    def stream(self, name: str) -> StreamEntry:
+        return self.catalog.stream(name)
+
+    def insert(self, name: str, rows: object, at: Micros | None) -> int:
+        entry = self.catalog.find(name)
+        match entry:
+            case StreamEntry():
+                if at is not None:
+                    raise NotSupported(f'rows of stream "{entry.name}" carry their own time', hint="`at` is for relations.")
+                return self._engine.streams.insert(entry.name, rows)
+            case RelationEntry():
+                with self._engine.lock:
+                    return self._relations.insert(entry.name, rows, self._instant(at))
+            case _:
+                raise NotSupported(f'"{entry.name}" cannot be inserted into', hint="Streams and relations can.")
+
+    def remove(self, name: str, rows: object, at: Micros | None) -> int:
+        """Take rows out of a relation: one copy of each that is there."""
+        entry = self.catalog.relation(name)
+        with self._engine.lock:
+            return self._relations.delete_rows(entry.name, rows, self._instant(at))
+
+    def deliver(self) -> None:
+        """Bring every sink up to its query's frontier."""
+        with self._engine.lock:
+            for entry, sink in self._sinks.values():
+                query = self._engine.queries.get(self.catalog.query(entry.source).name)
+                if query is not None and query.at > sink.delivered:
+                    sink.deliver(self._engine.changes(query, since=sink.delivered), query.at)
+
+    # --- definitions
+
+    def _create(self, statement: ast.CreateStream | ast.CreateRelation | ast.CreateQuery | ast.CreateSink) -> RunningQuery | None:
+        if statement.if_not_exists and statement.name in self.catalog:
+            return self._engine.queries.get(self.catalog.find(statement.name).name)
+        before = self.catalog
+        number = self._file.append(to_sql(statement))
+        try:
+            return self._define(statement, number)
+        except BaseException:
+            self.catalog = before
+            self._file.remove([number])
+            raise
+
+    def _define(self, statement: ast.Statement, number: int) -> RunningQuery | None:
+        match statement:
+            case ast.CreateStream():
+                self.catalog = self.catalog.with_stream(statement)
+                self._open_stream(self.catalog.stream(statement.name))
+            case ast.CreateRelation():
+                self.catalog = self.catalog.with_relation(statement)
+                self._open_relation(self.catalog.relation(statement.name))
+            case ast.CreateQuery():
+                return self._open_query(statement, str(number))
+            case ast.CreateSink():
+                self.catalog = self.catalog.with_sink(statement)
+                entry = self.catalog.sink(statement.name)
+                self._sinks[entry.name] = (entry, open_sink(entry, sys.stdout))
+        return None
+
+    def _open_stream(self, entry: StreamEntry) -> None:
+        self._engine.streams.open(entry)
+        if entry.format is not None and self._sources is not None:
+            self._sources.start(entry)
+
+    def _open_relation(self, entry: RelationEntry) -> None:
+        if entry.format is not None:
+            raise NotSupported(f'relation "{entry.name}": FROM is not there yet', hint="Create it without FROM and insert its rows.")
+        self._relations.open(entry)
+
+    def _open_query(self, statement: ast.CreateQuery, incarnation: str) -> RunningQuery:
+        compiled = self._compiled(statement.select, statement.text)
+        self.catalog = self.catalog.with_query(statement, compiled.fields, is_stream=compiled.bound.is_stream)
+        return self._engine.add_query(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
+
+    def _compiled(self, select: exp.Expr, sql: str) -> Compiled:
+        return compile_query(select, self.catalog, sql)
+
+    def _drop(self, statement: ast.Drop) -> None:
+        if statement.if_exists and statement.name not in self.catalog:
+            return
+        entry = self.catalog.find_kind(statement.kind, statement.name)
+        self._refuse_if_used(entry)
+        self.catalog = self.catalog.without(entry.name)
+        self._file.remove([saved.id for saved in self._file.entries if _names(parse_one(saved.sql), entry.name)])
+        match entry:
+            case StreamEntry():
+                if self._sources is not None:
+                    self._sources.stop(entry.name)
+                self._engine.streams.close(entry.name)
+                self._engine.location.drop_stream(entry.name)
+            case RelationEntry():
+                self._relations.close(entry.name)
+                self._engine.location.drop_relation(entry.name)
+            case QueryEntry():
+                self._engine.drop_query(self._engine.queries[entry.name])
+            case SinkEntry():
+                del self._sinks[entry.name]
+
+    def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
+        users = [query.name for query in self._engine.queries.values() if entry.name in query.streams]
+        users += [sink.name for sink, _ in self._sinks.values() if sink.source == entry.name]
+        if users:
+            raise InUse(f'"{entry.name}" is in use by {", ".join(users)}', hint="Drop or stop them first.")
+
+    # --- questions and changes
+
+    def _select(self, statement: ast.Select) -> RunningQuery | pa.Table:
+        if reads_only_finished(statement.select, self.catalog):
+            return run_once(statement.select, self.catalog, self._finished_table, self._engine.runner)
+        self._anonymous += 1
+        compiled = self._compiled(statement.select, statement.text)
+        name = f"query_{self._anonymous}"
+        while name in self.catalog or name in self._engine.queries:
+            self._anonymous += 1
+            name = f"query_{self._anonymous}"
+        return self._engine.add_query(name, f"session-{uuid.uuid4().hex}", compiled.bound, compiled.physical)
+
+    def _finished_table(self, name: str, part: str | None) -> pa.Table:
+        """What a name stands for in a question that is answered once: a relation, a query's answer, a stream's late rows."""
+        if part is not None:
+            return late_rows(self._engine.streams[self.catalog.stream(name).name])
+        entry = self.catalog.find(name)
+        if isinstance(entry, QueryEntry):
+            query = self._engine.queries[entry.name]
+            self._engine.ensure_started(query)
+            return self._engine.contents(query)
+        return self._relations.contents(entry.name, self._engine.streams.greatest_frontier)
+
+    def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
+        sql = statement.text
+        if isinstance(statement, ast.InsertValues):
+            target = self.catalog.find(statement.target, span=statement.target_span, sql=sql)
+            if statement.select is not None or not isinstance(target, StreamEntry | RelationEntry):
+                raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.target_span, sql=sql)
+            self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
+            return
+        relation = self.catalog.relation(statement.target, span=statement.target_span, sql=sql)
+        instant = self._instant(statement.at)
+        condition = bound_condition(statement.where, relation, sql)
+        if isinstance(statement, ast.DeleteFrom):
+            self._relations.delete(relation.name, condition, instant)
+        else:
+            self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, instant)
+
+    def _instant(self, asked: Micros | None) -> Micros:
+        return effective_instant(self._engine.streams.greatest_frontier, asked)
+
+    def _show(self, kind: str) -> pa.Table:
+        match kind:
+            case "stream":
+                return list_streams(self._engine.streams)
+            case "relation":
+                return list_relations(self.catalog)
+            case "query":
+                return list_queries(self._engine)
+            case _:
+                return list_sinks(self.catalog)
+
+
+def _names(statement: ast.Statement, name: str) -> bool:
+    return getattr(statement, "name", "").lower() == name.lower()

@@ -1,0 +1,67 @@
+"""The thread that ticks: whenever rows arrived or time moved, at most once per interval."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from millstream.core.errors import InternalError, MillstreamError
+from millstream.runtime.engine import Engine
+
+log = logging.getLogger(__name__)
+
+_PUBLISH_S = 1.0
+"""How long the results' Delta tables may lag behind the committed ticks."""
+
+
+class Ticker:
+    def __init__(self, engine: Engine, interval_s: float | None) -> None:
+        self._engine = engine
+        self._interval_s = interval_s
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: MillstreamError | None = None
+
+    def start(self) -> None:
+        if self._interval_s is not None:
+            self._thread = threading.Thread(target=self._loop, name="millstream-ticker", daemon=True)
+            self._thread.start()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._woken.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what stopped the thread, if something did."""
+        if self._error is not None:
+            raise self._error
+
+    def _loop(self) -> None:
+        assert self._interval_s is not None
+        published = time.monotonic()
+        try:
+            while not self._stopping.is_set():
+                self._woken.wait(self._interval_s)
+                self._woken.clear()
+                began = time.monotonic()
+                self._engine.streams.advance_idle(time.time_ns() // 1000)
+                while not self._stopping.is_set() and self._engine.tick() is not None:
+                    pass
+                if time.monotonic() - published > _PUBLISH_S:
+                    self._engine.publish()
+                    self._engine.maintain()
+                    published = time.monotonic()
+                self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
+        except MillstreamError as error:
+            self._error = error
+            log.error("the ticker stopped", extra={"reason": str(error)})
+        except Exception as error:
+            self._error = InternalError(f"the ticker stopped: {type(error).__name__}: {error}")
+            log.exception("the ticker stopped")
