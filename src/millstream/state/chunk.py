@@ -30,15 +30,15 @@ class ChunkInfo(TimedFile):
     max_seq: int
 
 
-def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucket: int | None = None) -> ChunkInfo:
+def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucket: int | None = None, time_column: str = TS) -> ChunkInfo:
     """Writes `rows` (the stream's columns, _ts and _seq; at least one row) under a name of their own, durable on return."""
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     assert table.num_rows, "an empty chunk is not worth a file"
     folder = "" if bucket is None else f"{BUCKET}={bucket}/"
     path = f"{folder}{uuid.uuid4().hex}.parquet"
-    size = write_parquet(Path(directory) / path, table, statistics=(TS, SEQ))
+    size = write_parquet(Path(directory) / path, table, statistics=(time_column, SEQ))
     sync_file(Path(directory) / path)
-    min_ts, max_ts = _extremes(table, TS)
+    min_ts, max_ts = _extremes(table, time_column)
     min_seq, max_seq = _extremes(table, SEQ)
     return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)
 

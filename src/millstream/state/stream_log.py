@@ -24,13 +24,13 @@ from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
 from millstream.state.atomic import atomic_write
 from millstream.state.chunk import BUCKET, FRONTIER, SEQ, TS, ChunkInfo
+from millstream.state.compaction import merge_chunks, plan_compaction
 from millstream.state.fault import fault_point
 from millstream.state.frontier import Frontier
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES
 from millstream.state.retired_files import GRACE_S
 from millstream.state.sequence import sequence_numbers
-from millstream.state.stream_compaction import merge_chunks, plan_compaction
 from millstream.state.timed_table import TimedTable
 
 __all__ = ["IngestTicket", "StreamLog", "sequence_numbers"]

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from millstream.core.instant import NEVER_BEFORE
 from millstream.state.chunk import ChunkInfo, read_chunk, write_chunk
+from millstream.state.compaction import merge_chunks, plan_compaction
 from millstream.state.location import Location
 from millstream.state.merge_plan import plan_merges
-from millstream.state.stream_compaction import merge_chunks, plan_compaction
 from millstream.state.stream_log import StreamLog
 from unit.state.rows import TRADES, ingest, trades
 

@@ -1,0 +1,44 @@
+"""Merging small chunks of a log: which, and how.  The commit is the log's.
+
+`merge_chunks` needs only the file system, so it may run on an executor.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from millstream.state.chunk import TS, ChunkInfo, read_chunk, write_chunk
+from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
+
+
+def plan_compaction(
+    chunks: Iterable[ChunkInfo],
+    *,
+    apart: Callable[[ChunkInfo], object] = lambda chunk: chunk.bucket,
+    small_bytes: int = SMALL_BYTES,
+    target_bytes: int = TARGET_BYTES,
+    fan_in: int = FAN_IN,
+) -> list[list[ChunkInfo]]:
+    """Groups of chunks, near in the given order and equal in what keeps them `apart`, to be one chunk each."""
+    together: dict[object, list[ChunkInfo]] = defaultdict(list)
+    for chunk in chunks:
+        together[apart(chunk)].append(chunk)
+    return [
+        group[start:stop]
+        for group in together.values()
+        for start, stop in plan_merges([chunk.bytes for chunk in group], small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
+    ]
+
+
+def merge_chunks(directory: str | Path, chunks: Sequence[ChunkInfo], *, time_column: str = TS) -> ChunkInfo:
+    """One new chunk with the rows of all, in arrival order; times and _seq stay as they are."""
+    in_order = sorted(chunks, key=lambda chunk: chunk.min_seq)
+    rows = pa.concat_tables([read_chunk(directory, chunk) for chunk in in_order])
+    merged = write_chunk(directory, rows, bucket=chunks[0].bucket, time_column=time_column)
+    # bounds of late chunks are those of the frontier, which only their commits know
+    return replace(merged, min_ts=min(chunk.min_ts for chunk in chunks), max_ts=max(chunk.max_ts for chunk in chunks))
