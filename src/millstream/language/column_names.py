@@ -1,0 +1,237 @@
+"""The name Spark gives to a column that has no alias: `sum(size)`, `(a + b)`, `count(1)`, `CAST((a + 1) AS INT)`.
+
+Works on the tree as parsed, before types are known.  Two things that the tree would not tell are noted
+by the parser: the word of a special form (SUBSTR and SUBSTRING are one node), and the suffix of a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from millstream.language.literal_names import instant_name, interval_name, number_name
+
+_FORM, _SUFFIX = "form", "number_suffix"
+
+# Spark writes these in capitals, unless they were called by one of their other names
+_CAPITALS = frozenset(
+    [
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "cot", "csc", "degrees", "e", "exp",
+        "expm1", "floor", "hypot", "log", "log10", "log1p", "log2", "pi", "power", "radians", "regexp", "regexp_like", "rlike", "sec",
+        "signum", "sin", "sinh", "sqrt", "tan", "tanh",
+    ]
+)  # fmt: skip
+_CASTS = frozenset(
+    ["bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "smallint", "string", "timestamp", "tinyint"]
+)
+# what Spark fills in for arguments that were left out: (number of arguments given, the rest)
+_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
+_DEFAULTS: dict[str, tuple[int, str]] = {
+    "round": (1, "0"), "bround": (1, "0"), "split": (2, "-1"), "regexp_replace": (3, "1"), "regexp_extract": (2, "1"),
+    "locate": (2, "1"), "position": (2, "1"), "lpad": (2, " "), "rpad": (2, " "), "replace": (2, ""), "sort_array": (1, "true"),
+    "months_between": (2, "true"), "from_unixtime": (1, _TIME_FORMAT), "unix_timestamp": (1, _TIME_FORMAT),
+    "to_unix_timestamp": (1, _TIME_FORMAT), "overlay": (3, "-1"), "substr": (2, "2147483647"), "substring": (2, "2147483647"),
+}  # fmt: skip
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.BitwiseAnd: "&", exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^", exp.BitwiseLeftShift: "<<", exp.BitwiseRightShift: ">>", exp.EQ: "=", exp.NullSafeEQ: "<=>",
+    exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR",
+}  # fmt: skip
+
+
+def note_form(node: exp.Expr, word: str) -> None:
+    """`node` was written with this word and parentheses."""
+    if not isinstance(node, exp.Anonymous):
+        node.meta.setdefault(_FORM, word.lower())
+
+
+def note_suffix(node: exp.Expr, suffix: str) -> None:
+    """`node` is a number with a suffix, such as 1L."""
+    node.meta[_SUFFIX] = suffix
+
+
+def number_suffix(node: exp.Expr) -> str | None:
+    suffix: str | None = node.meta.get(_SUFFIX)
+    return suffix
+
+
+def column_name(tree: exp.Expr) -> str:
+    """The name of a select item: its alias, the column's own name, or what it computes."""
+    bare = _without_parens(tree)
+    if isinstance(bare, exp.Alias):
+        return str(bare.alias)
+    if isinstance(bare, exp.Cast) and _is_written_cast(bare):
+        inner = _without_parens(bare.this)
+        if isinstance(inner, exp.Column | exp.Cast) and _is_column_or_cast(inner):
+            return column_name(inner)
+    if isinstance(bare, exp.Dot):
+        return str(bare.expression.name)
+    return shown(bare)
+
+
+def shown(tree: exp.Expr) -> str:
+    """An expression as Spark's analyser prints it."""
+    operator = _BINARY.get(type(tree))
+    if operator is not None:
+        return _binary(tree, operator)
+    match tree:
+        case exp.Anonymous():
+            return _call(tree.name.lower(), tree.expressions)
+        case exp.Paren():
+            return shown(tree.this)
+        case exp.Alias():
+            return f"{shown(tree.this)} AS {tree.alias}"
+        case exp.Column():
+            return "*" if isinstance(tree.this, exp.Star) else str(tree.name)
+        case exp.Dot():
+            return f"{shown(tree.this)}.{shown(tree.expression)}"
+        case exp.Identifier() | exp.Var() | exp.Placeholder():
+            return tree.name
+        case exp.Literal():
+            return tree.name if tree.is_string else number_name(tree.name)
+        case exp.Boolean():
+            return "true" if tree.this else "false"
+        case exp.Null():
+            return "NULL"
+        case exp.Star():
+            return "*"
+        case exp.HexString():
+            return f"X'{tree.name.upper()}'"
+        case exp.Cast():
+            return _cast(tree)
+        case exp.Interval():
+            return interval_name(tree)
+        case exp.Distinct():
+            return f"DISTINCT {_listed(tree.expressions)}"
+        case exp.Filter():
+            return f"{shown(tree.this)} FILTER (WHERE {shown(tree.expression.this)})"
+        case exp.Bracket():
+            return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
+        case exp.DPipe():
+            return f"concat({shown(tree.this)}, {shown(tree.expression)})"
+        case exp.Concat():  # strings side by side
+            return "".join(shown(part) for part in tree.expressions)
+    return _predicate(tree) or _special(tree)
+
+
+def _predicate(tree: exp.Expr) -> str | None:
+    match tree:
+        case exp.NEQ():
+            return f"(NOT ({shown(tree.this)} = {shown(tree.expression)}))"
+        case exp.NullSafeNEQ():
+            return f"(NOT ({shown(tree.this)} <=> {shown(tree.expression)}))"
+        case exp.Not(this=exp.Is(this=operand, expression=exp.Null())):
+            return f"({shown(operand)} IS NOT NULL)"
+        case exp.Not():
+            return f"(NOT {shown(tree.this)})"
+        case exp.Neg():
+            text = shown(tree.this)
+            return f"-{text}" if isinstance(tree.this, exp.Literal) or number_suffix(tree.this) else f"(- {text})"
+        case exp.BitwiseNot():
+            return f"~{shown(tree.this)}"
+        case exp.Is(expression=exp.Null()):
+            return f"({shown(tree.this)} IS {'NOT ' if tree.args.get('negate') else ''}NULL)"
+        case exp.Is():
+            return f"({shown(tree.this)} <=> {shown(tree.expression)})"
+        case exp.Between():
+            return f"between({shown(tree.this)}, {shown(tree.args['low'])}, {shown(tree.args['high'])})"
+        case exp.In() if tree.expressions:
+            return f"({shown(tree.this)} IN ({_listed(tree.expressions)}))"
+        case exp.Escape():
+            return f"{shown(tree.this)} ESCAPE '{shown(tree.expression)}'"
+        case exp.Like() | exp.ILike():
+            subject, pattern = shown(tree.this), shown(tree.expression)
+            text = f"{subject} LIKE {pattern}" if isinstance(tree, exp.Like) else f"ilike({subject}, {pattern})"
+            return f"(NOT {text})" if tree.args.get("negate") else text
+        case exp.RegexpLike():
+            return f"RLIKE({shown(tree.this)}, {shown(tree.expression)})"
+    return None
+
+
+def _special(tree: exp.Expr) -> str:
+    """Functions with a syntax of their own."""
+    name = tree.meta.get(_FORM, "")
+    match tree:
+        case exp.Case():
+            return _case(tree)
+        case exp.If():
+            branches = [tree.this, tree.args.get("true"), tree.args.get("false") or exp.Null()]
+            return f"(IF({_listed([branch for branch in branches if branch])}))"
+        case exp.Extract():
+            return f"extract({tree.this.name} FROM {shown(tree.expression)})"
+        case exp.Trim() if tree.expression:
+            return f"TRIM({tree.args.get('position') or 'BOTH'} {shown(tree.expression)} FROM {shown(tree.this)})"
+        case exp.Trim():
+            word = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(tree.args.get("position")), "trim")
+            return f"{word}({shown(tree.this)})"
+    if name:
+        arguments = [child for child in tree.iter_expressions() if not isinstance(child, exp.Var)]
+        return _call(name, arguments)
+    return tree.sql(dialect="spark")
+
+
+def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
+    texts = [shown(argument) for argument in arguments]
+    if name in _CASTS and len(texts) == 1:
+        return texts[0]
+    if name == "count" and texts == ["*"]:
+        texts = ["1"]
+    if name in ("isnull", "isnotnull") and len(texts) == 1:
+        return f"({texts[0]} IS {'NOT ' if name == 'isnotnull' else ''}NULL)"
+    if name == "log" and len(texts) == 1:
+        texts = ["E()", *texts]
+    given, default = _DEFAULTS.get(name, (-1, ""))
+    if len(texts) == given:
+        texts.append(default)
+    # floor(x, digits) and ceil(x, digits) are other functions to Spark
+    capitals = name in _CAPITALS and not (name in ("floor", "ceil") and len(texts) == 2)
+    return f"{name.upper() if capitals else name}({', '.join(texts)})"
+
+
+def _binary(tree: exp.Expr, operator: str) -> str:
+    left, right = tree.args["this"], tree.args["expression"]
+    text = f"{shown(left)} {operator} {shown(right)}"
+    is_time_shift = operator in "+-" and any(isinstance(_without_parens(side), exp.Interval) for side in (left, right))
+    return text if is_time_shift else f"({text})"
+
+
+def _case(tree: exp.Case) -> str:
+    subject = tree.args.get("this")
+    parts = ["CASE"]
+    for branch in tree.args["ifs"]:
+        condition = shown(branch.this) if subject is None else f"({shown(subject)} = {shown(branch.this)})"
+        parts.append(f"WHEN {condition} THEN {shown(branch.args['true'])}")
+    if tree.args.get("default") is not None:
+        parts.append(f"ELSE {shown(tree.args['default'])}")
+    return " ".join([*parts, "END"])
+
+
+def _cast(tree: exp.Cast) -> str:
+    suffix = number_suffix(tree)
+    if suffix is not None:
+        return number_name(tree.this.name, suffix)
+    type_ = tree.to.sql(dialect="spark").replace(", ", ",")
+    if not _is_written_cast(tree):
+        return f"{type_} '{instant_name(tree.this.name)}'"
+    word = "TRY_CAST" if tree.meta.get(_FORM) == "try_cast" else "CAST"
+    return f"{word}({shown(tree.this)} AS {type_})"
+
+
+def _is_written_cast(tree: exp.Cast) -> bool:
+    """CAST(x AS type), x::type or type(x), but not a literal such as DATE '2020-01-01' or 1L."""
+    return _SUFFIX not in tree.meta and (_FORM in tree.meta or not isinstance(tree.this, exp.Literal))
+
+
+def _is_column_or_cast(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Column) or (isinstance(tree, exp.Cast) and _is_written_cast(tree))
+
+
+def _listed(trees: Sequence[exp.Expr]) -> str:
+    return ", ".join(shown(tree) for tree in trees)
+
+
+def _without_parens(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
