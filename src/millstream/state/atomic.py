@@ -74,10 +74,14 @@ def sync_directory(directory: Path) -> None:
 
 def _written_temporary(path: Path, data: bytes) -> Path:
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
-    with open(temporary, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     return temporary
 
 

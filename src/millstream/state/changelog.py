@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, groupby
 
 import numpy as np
 import pyarrow as pa
@@ -112,23 +112,34 @@ class Changelog:
                 self._table.drop({}, old)
             return len(old)
 
-    def compact(self, *, small_bytes: int = SMALL_BYTES, target_bytes: int = TARGET_BYTES, fan_in: int = FAN_IN) -> int:
-        """Merges small files of neighbouring ticks; returns how many files went."""
+    def compact(
+        self,
+        *,
+        span_us: Micros | None = None,
+        small_bytes: int = SMALL_BYTES,
+        target_bytes: int = TARGET_BYTES,
+        fan_in: int = FAN_IN,
+    ) -> int:
+        """Merges small files of neighbouring ticks (that end in the same span of time); returns how many files went."""
         with self._lock:
             segments = _segments(sorted(self._table.index, key=_reading_order))
-        sizes = [sum(file.bytes for file in segment) for segment in segments]
-        merged = 0
-        for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
-            old = list(chain.from_iterable(segments[start:stop]))
-            new = self._merge(old)
-            fault_point("changelog.merged")
-            with self._lock:
-                if self._table.still_holds(old):
-                    self._table.rearrange({}, old, [new])
-                    merged += len(old) - 1
-                else:
-                    self._table.delete_unnamed([new])
-        return merged
+        gone = 0
+        for _, span in groupby(segments, key=lambda segment: max(file.max_ts for file in segment) // (span_us or LAST)):
+            neighbours = list(span)
+            sizes = [sum(file.bytes for file in segment) for segment in neighbours]
+            for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
+                gone += self._merged(list(chain.from_iterable(neighbours[start:stop])))
+        return gone
+
+    def _merged(self, old: Sequence[OutputFile]) -> int:
+        new = self._merge(old)
+        fault_point("changelog.merged")
+        with self._lock:
+            if not self._table.still_holds(old):
+                self._table.delete_unnamed([new])
+                return 0
+            self._table.rearrange({}, old, [new])
+            return len(old) - 1
 
     def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
         with self._lock:

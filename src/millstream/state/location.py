@@ -49,6 +49,7 @@ class Location:
         try:
             for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "ticks"):
                 remove_temporaries(root / folder)
+            remove_directory(root / "exchange")
             header = _header(root, buckets)
         except BaseException:
             os.close(lock)

@@ -1,10 +1,10 @@
 """Which small files to merge: a pure decision over sizes.
 
-Segments stand in time order.  From the newest back, a run takes in the next older segment as long as that one is no
-larger than the run so far; eight or more are worth a merge.  So a row's file at least doubles whenever the row is
-rewritten (at most log2(8 MB / first size) times in its life), and few small files are ever left:
+Segments stand in time order.  From the newest back, a run takes in the next older segment as long as that one is at
+most twice the run so far; eight or more are worth a merge.  So a row's file grows by half or more whenever the row is
+rewritten (a logarithm of times in its life), and few small files are ever left:
 
-    sizes, oldest first    9M | 4M 1M | 300K 200K 100K 70K 60K 60K 50K 50K        the last eight become one of 0.9M
+    sizes, oldest first    9M  4M | 1M 300K 200K 100K 70K 60K 60K 50K 50K        the last nine become one of 1.9M
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ def plan_merges(
 
 
 def _joins(size: int, total: int, small_bytes: int, target_bytes: int) -> bool:
-    return size < small_bytes and total + size <= target_bytes and (total == 0 or size <= total)
+    return size < small_bytes and total + size <= target_bytes and (total == 0 or size <= 2 * total)

@@ -9,7 +9,7 @@ import os
 import uuid
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,28 @@ from millstream.state.fault import fault_point
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
+def snapshot_name(tick: int, bucket: int) -> str:
+    """Of the state of one bucket after a tick, below the query's snapshot directory."""
+    return f"{tick:09d}-{bucket}.npz"
+
+
+def prune_snapshots(directory: Path, keep: Collection[str]) -> int:
+    """Removes a query's snapshots that no kept tick record names; returns how many."""
+    gone = [path for path in directory.glob("*") if path.name not in keep]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
+
+
 def save_arrays(path: Path, arrays: Arrays) -> int:
     """The file appears whole or not at all; returns its size."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
-    with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
-    sync_file(temporary)
+    try:
+        _write(temporary, arrays)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     fault_point("snapshot.before_replace")
     os.replace(temporary, path)
     sync_directory(path.parent)
@@ -47,6 +60,14 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise DataDamaged(f'the snapshot "{path}" is missing', hint=_HINT) from error
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError) as error:
         raise DataDamaged(f'the snapshot "{path}" is damaged: {error}', hint=_HINT) from error
+
+
+def _write(path: Path, arrays: Arrays) -> None:
+    with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+    sync_file(path)
 
 
 _HINT = "Remove it: the state is then rebuilt from the log, as far as the log is retained."

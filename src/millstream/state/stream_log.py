@@ -191,12 +191,24 @@ class StreamLog:
                 self._late.drop({}, old_late)
             return len(old) + len(old_late)
 
-    def compact(self, *, small_bytes: int = SMALL_BYTES, target_bytes: int = TARGET_BYTES, fan_in: int = FAN_IN) -> int:
-        """Merges small chunks; returns how many files went.  Rows, _ts and _seq stay; replaced files last for the grace period."""
+    def compact(
+        self,
+        *,
+        span_us: Micros | None = None,
+        small_bytes: int = SMALL_BYTES,
+        target_bytes: int = TARGET_BYTES,
+        fan_in: int = FAN_IN,
+    ) -> int:
+        """Merges small chunks; returns how many files went.  Rows, _ts and _seq stay; replaced files last for the grace period.
+
+        Chunks that end in different spans of time stay apart: retention drops whole chunks, so a span of an eighth of the
+        retention time keeps at most an eighth too much.
+        """
+        apart = (lambda chunk: (chunk.bucket, chunk.max_ts // span_us)) if span_us else (lambda chunk: chunk.bucket)
         gone = 0
         for table in self._tables():
             with self._lock:
-                groups = plan_compaction(table.index, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
+                groups = plan_compaction(table.index, apart=apart, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
             gone += sum(self._replaced(table, group, merge_chunks(table.directory, group)) for group in groups)
         return gone
 

@@ -130,6 +130,16 @@ def test_merging_keeps_every_change_in_its_place(location: Location) -> None:
     assert log.read().equals(before)
 
 
+def test_spans_of_time_stay_apart_so_that_old_ones_can_be_dropped(location: Location) -> None:
+    log = opened(location)
+    for tick in range(40):
+        log.publish(tick, [output(log, [(tick * 10, 1, "x")])])
+    before = log.read(since=199)
+    assert log.compact(span_us=100) == 36
+    assert log.drop_before(200) == 2
+    assert log.read().equals(before)
+
+
 def test_names_on_disk_are_unique_in_any_case() -> None:
     assert output_columns(["a", "A", "a_2", "diff", "Instant", "sum(x)", "", "x y", "c.d"]) == (
         "a", "A_2", "a_2_2", "diff_2", "Instant_2", "sum_x", "column", "x_y", "c_d",

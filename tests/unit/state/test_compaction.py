@@ -77,6 +77,16 @@ def test_chunks_that_left_meanwhile_are_not_brought_back(location: Location) -> 
     assert not (log.directory / merged.path).exists()
 
 
+def test_spans_of_time_stay_apart_so_that_retention_can_drop_them(location: Location) -> None:
+    log = opened(location)
+    for i in range(40):
+        ingest(log, [10 * i], bucket=0)
+    assert log.compact(span_us=100) == 36
+    assert [chunk.max_ts for chunk in log.chunks_after(NEVER_BEFORE)] == [90, 190, 290, 390]
+    assert log.retain(200) == 2
+    assert rows_of(log).column("_ts").to_pylist() == list(range(200, 400, 10))
+
+
 def test_large_chunks_are_left_alone(tmp_path: Path) -> None:
     chunks = [ChunkInfo(str(i), None, 1, size, i, i, i, i) for i, size in enumerate([9 << 20] + [1000] * 8)]
     assert plan_compaction(chunks) == [chunks[1:]]
@@ -84,4 +94,4 @@ def test_large_chunks_are_left_alone(tmp_path: Path) -> None:
 
 def test_the_plan_of_the_docstring() -> None:
     k, m = 1 << 10, 1 << 20
-    assert plan_merges([9 * m, 4 * m, 1 * m, 300 * k, 200 * k, 100 * k, 70 * k, 60 * k, 60 * k, 50 * k, 50 * k]) == [(3, 11)]
+    assert plan_merges([9 * m, 4 * m, 1 * m, 300 * k, 200 * k, 100 * k, 70 * k, 60 * k, 60 * k, 50 * k, 50 * k]) == [(2, 11)]

@@ -66,7 +66,10 @@ def test_a_location_that_cannot_be_is_refused_with_a_hint(path: str) -> None:
 def test_what_a_crash_left_unfinished_goes_at_the_next_open(tmp_path: Path) -> None:
     (tmp_path / "streams" / ".tmp-dropped" / "_delta_log").mkdir(parents=True)
     (tmp_path / ".tmp-header").write_text("half")
+    (tmp_path / "exchange").mkdir()
+    (tmp_path / "exchange" / "rows").write_text("of a tick that never ended")
     Location.open(tmp_path, buckets=1).close()
+    assert not (tmp_path / "exchange").exists()
     assert not list(tmp_path.rglob(".tmp-*"))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.core.errors import DataDamaged
 from millstream.state.location import Location
-from millstream.state.snapshot import load_arrays, save_arrays
+from millstream.state.snapshot import load_arrays, prune_snapshots, save_arrays, snapshot_name
 from unit.state.crash import run_until_killed
 
 
@@ -33,7 +33,7 @@ def test_numpy_itself_can_read_it(tmp_path: Path) -> None:
 def test_objects_are_refused_on_the_way_in_and_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle"):
         save_arrays(tmp_path / "s.npz", {"a": np.array([{}], object)})
-    assert not (tmp_path / "s.npz").exists()
+    assert not list(tmp_path.iterdir())
     np.savez(tmp_path / "evil.npz", a=np.array([{}], object))
     with pytest.raises(DataDamaged, match=r"evil\.npz"):
         load_arrays(tmp_path / "evil.npz")
@@ -63,6 +63,15 @@ def test_a_cut_or_missing_snapshot_is_named(tmp_path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(DataDamaged, match=r"s\.npz"):
         load_arrays(path)
+
+
+def test_snapshots_that_no_tick_names_go(tmp_path: Path) -> None:
+    names = [snapshot_name(tick, bucket) for tick in (8, 9) for bucket in (0, 1)]
+    for name in names:
+        save_arrays(tmp_path / name, {"a": np.arange(3)})
+    assert prune_snapshots(tmp_path, names[2:]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == names[2:]
+    assert prune_snapshots(tmp_path / "never there", []) == 0
 
 
 def test_a_crash_while_saving_leaves_the_old_state(tmp_path: Path) -> None:
