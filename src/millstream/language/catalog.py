@@ -1,0 +1,184 @@
+"""What a database knows by name: streams, relations, queries and sinks, in one case-insensitive name space.
+
+A catalog is a value: `with_*` and `without` give the next one and leave this one as it is, so a statement
+that fails half-way has changed nothing.  Whether a definition makes sense is checked in definitions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from millstream.core.errors import (
+    AlreadyExists,
+    BindError,
+    QueryNotFound,
+    RelationNotFound,
+    SinkNotFound,
+    Span,
+    StreamNotFound,
+    did_you_mean,
+)
+from millstream.core.instant import Micros
+from millstream.core.schema import Field, Schema
+from millstream.language.definitions import check_name, checked_relation, checked_stream
+from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    name: str
+    schema: Schema
+    timestamp_by: str
+    slack_us: Micros = 0
+    idle_timeout_us: Micros | None = None
+    partition_by: tuple[str, ...] = ()
+    retain_us: Micros | None = None
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RelationEntry:
+    name: str
+    schema: Schema
+    primary_key: tuple[str, ...] = ()
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryEntry:
+    """`schema` is a plain tuple: the names of a result's columns may repeat."""
+
+    name: str
+    sql: str
+    schema: tuple[Field, ...]
+    is_stream: bool
+
+
+@dataclass(frozen=True)
+class SinkEntry:
+    name: str
+    source: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+Entry = StreamEntry | RelationEntry | QueryEntry | SinkEntry
+E = TypeVar("E", bound=Entry)
+
+_KINDS: dict[type, Kind] = {StreamEntry: "stream", RelationEntry: "relation", QueryEntry: "query", SinkEntry: "sink"}
+_NOT_FOUND: dict[Kind, type[BindError]] = {
+    "stream": StreamNotFound, "relation": RelationNotFound, "query": QueryNotFound, "sink": SinkNotFound,
+}  # fmt: skip
+
+
+def kind_of(entry: Entry) -> Kind:
+    return _KINDS[type(entry)]
+
+
+@dataclass(frozen=True)
+class Catalog:
+    entries: Mapping[str, Entry] = field(default_factory=dict)  # by lower-case name, in order of creation
+
+    @staticmethod
+    def empty() -> Catalog:
+        return Catalog()
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self.entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+    @property
+    def streams(self) -> tuple[StreamEntry, ...]:
+        return self._all(StreamEntry)
+
+    @property
+    def relations(self) -> tuple[RelationEntry, ...]:
+        return self._all(RelationEntry)
+
+    @property
+    def queries(self) -> tuple[QueryEntry, ...]:
+        return self._all(QueryEntry)
+
+    @property
+    def sinks(self) -> tuple[SinkEntry, ...]:
+        return self._all(SinkEntry)
+
+    def stream(self, name: str, span: Span | None = None, sql: str | None = None) -> StreamEntry:
+        return self._one(StreamEntry, name, span, sql)
+
+    def relation(self, name: str, span: Span | None = None, sql: str | None = None) -> RelationEntry:
+        return self._one(RelationEntry, name, span, sql)
+
+    def query(self, name: str, span: Span | None = None, sql: str | None = None) -> QueryEntry:
+        return self._one(QueryEntry, name, span, sql)
+
+    def sink(self, name: str, span: Span | None = None, sql: str | None = None) -> SinkEntry:
+        return self._one(SinkEntry, name, span, sql)
+
+    def find_kind(self, kind: Kind, name: str, span: Span | None = None, sql: str | None = None) -> Entry:
+        look_up = {"stream": self.stream, "relation": self.relation, "query": self.query, "sink": self.sink}[kind]
+        return look_up(name, span, sql)
+
+    def find(self, name: str, span: Span | None = None, sql: str | None = None) -> Entry:
+        """Whatever has this name; the error for a name in FROM that nothing has."""
+        entry = self.entries.get(name.lower())
+        if entry is None:
+            names = [known.name for known in self if not isinstance(known, SinkEntry)]
+            raise StreamNotFound(f'there is no stream, relation or query "{name}"', hint=did_you_mean(name, names), span=span, sql=sql)
+        return entry
+
+    def _all(self, type_: type[E]) -> tuple[E, ...]:
+        return tuple(entry for entry in self if isinstance(entry, type_))
+
+    def _one(self, type_: type[E], name: str, span: Span | None, sql: str | None) -> E:
+        entry = self.entries.get(name.lower())
+        if isinstance(entry, type_):
+            return entry
+        kind = _KINDS[type_]
+        message, hint = f'there is no {kind} "{name}"', did_you_mean(name, [known.name for known in self._all(type_)])
+        if entry is not None:
+            message, hint = f'"{entry.name}" is a {kind_of(entry)}, not a {kind}', None
+        raise _NOT_FOUND[kind](message, hint=hint, span=span, sql=sql)
+
+    # --- the next catalog ------------------------------------------------------------------
+
+    def with_stream(self, statement: CreateStream) -> Catalog:
+        schema, timestamp_by, partition_by = checked_stream(statement)
+        entry = StreamEntry(
+            statement.name, schema, timestamp_by, statement.slack_us, statement.idle_timeout_us, partition_by, statement.retain_us,
+            statement.format, dict(statement.options),
+        )  # fmt: skip
+        return self._with(entry, statement)
+
+    def with_relation(self, statement: CreateRelation) -> Catalog:
+        schema, primary_key = checked_relation(statement)
+        return self._with(RelationEntry(statement.name, schema, primary_key, statement.format, dict(statement.options)), statement)
+
+    def with_query(self, statement: CreateQuery, fields: tuple[Field, ...], *, is_stream: bool) -> Catalog:
+        """`fields` are the columns of the bound query."""
+        return self._with(QueryEntry(statement.name, statement.select_text, tuple(fields), is_stream), statement)
+
+    def with_sink(self, statement: CreateSink) -> Catalog:
+        source = self.query(statement.source, statement.place("source"), statement.text)
+        return self._with(SinkEntry(statement.name, source.name, statement.format, dict(statement.options)), statement)
+
+    def without(self, name: str) -> Catalog:
+        return Catalog({key: entry for key, entry in self.entries.items() if key != name.lower()})
+
+    def check_free(self, name: str, span: Span | None = None, sql: str | None = None) -> None:
+        entry = self.entries.get(name.lower())
+        if entry is not None:
+            raise AlreadyExists(f'there is a {kind_of(entry)} "{entry.name}" already', span=span, sql=sql)
+
+    def _with(self, entry: Entry, statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> Catalog:
+        check_name(statement)
+        self.check_free(entry.name, statement.place("name"), statement.text)
+        return Catalog({**self.entries, entry.name.lower(): entry})
