@@ -128,7 +128,7 @@ class Database:
 
     def streams(self) -> list[StreamInfo]:
         return [
-            StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_total, stream.log.late_total)
+            StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_accepted, stream.log.late_total)
             for stream in self._engine.streams
         ]
 

@@ -86,7 +86,69 @@ def _unscaled() -> str:
     return "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)"
 
 
+_DISTINCT = """list_filter(v, lambda e, i: CASE
+    WHEN e IS NULL THEN list_position(list_transform(v, lambda f: f IS NULL), TRUE) = i
+    ELSE list_position(v, e) = i END)"""
+_MONTHS_BETWEEN = """list_transform([{'a': a, 'b': b}], lambda v: CASE
+    WHEN v.a IS NULL OR v.b IS NULL THEN NULL
+    WHEN day(v.a) = day(v.b) OR (last_day(v.a) = CAST(v.a AS DATE) AND last_day(v.b) = CAST(v.b AS DATE))
+    THEN CAST((year(v.a) - year(v.b)) * 12 + month(v.a) - month(v.b) AS DOUBLE)
+    ELSE CASE WHEN rounded THEN round(millstream_months_exact(v.a, v.b), 8) ELSE millstream_months_exact(v.a, v.b) END END)[1]"""
+_MONTHS_EXACT = """((year(a) - year(b)) * 12 + month(a) - month(b)
+    + ((day(a) - day(b)) * 86400 + (epoch_us(a) - epoch_us(date_trunc('day', a))) // 1000000
+       - (epoch_us(b) - epoch_us(date_trunc('day', b))) // 1000000) / (31 * 86400.0::DOUBLE))"""
+_WIDTH_BUCKET = """CASE
+    WHEN n <= 0 OR n = 9223372036854775807 OR lo = hi OR isnan(x) OR NOT isfinite(lo) OR NOT isfinite(hi) THEN NULL
+    WHEN lo < hi THEN CASE WHEN x < lo THEN 0 WHEN x >= hi THEN n + 1 ELSE CAST(floor(n * (x - lo) / (hi - lo)) AS BIGINT) + 1 END
+    ELSE CASE WHEN x > lo THEN 0 WHEN x <= hi THEN n + 1 ELSE CAST(floor(n * (lo - x) / (lo - hi)) AS BIGINT) + 1 END END"""
+_SUBSTRING_INDEX = """CASE
+    WHEN n IS NULL OR d IS NULL THEN NULL
+    WHEN n = 0 OR d = '' THEN CASE WHEN x IS NOT NULL THEN '' END
+    WHEN n > 0 THEN array_to_string(string_split(x, d)[:n], d)
+    ELSE array_to_string(string_split(x, d)[n:], d) END"""
+_QUOTE = """chr(39) || replace(replace(x, chr(92), chr(92) || chr(92)), chr(39), chr(92) || chr(39)) || chr(39)"""
+_ARRAY_INSERT = """CASE
+    WHEN p IS NULL OR x IS NULL OR p = 0 THEN NULL
+    WHEN p > 0 THEN CASE
+        WHEN p <= len(x) + 1 THEN list_concat(list_append(x[:p - 1], e), x[p:])
+        ELSE list_append(list_resize(x, p - 1), e) END
+    WHEN -p <= len(x) + 1 THEN list_concat(list_append(x[:len(x) + p + 1], e), x[len(x) + p + 2:])
+    ELSE list_prepend(e, list_concat(list_resize(x[1:0], -p - 1 - len(x)), x)) END"""
+_SLICE = """CASE
+    WHEN s = 0 OR n < 0 THEN NULL
+    WHEN s > 0 THEN x[s:s + n - 1]
+    WHEN -s > len(x) THEN x[1:0]
+    ELSE x[len(x) + s + 1:len(x) + s + n] END"""
+_STR_TO_MAP = """TRY(map_from_entries(list_transform(string_split(x, d), lambda e: {
+    'key': CASE WHEN strpos(e, kv) > 0 THEN left(e, strpos(e, kv) - 1) ELSE e END,
+    'value': CASE WHEN strpos(e, kv) > 0 THEN substring(e, strpos(e, kv) + length(kv)) END})))"""
+_HYPOT = """CASE
+    WHEN isinf(a) OR isinf(b) THEN CAST('inf' AS DOUBLE)
+    WHEN isnan(a) OR isnan(b) THEN CAST('nan' AS DOUBLE)
+    WHEN a = 0 AND b = 0 THEN 0.0::DOUBLE
+    ELSE greatest(abs(a), abs(b)) * sqrt(1 + pow(least(abs(a), abs(b)) / greatest(abs(a), abs(b)), 2)) END"""
+
 MACROS: dict[str, str] = {
+    "millstream_floor_div(a, n)": "((a - ((a % n) + n) % n) // n)",
+    "millstream_hypot(a, b)": _HYPOT,
+    "millstream_width_bucket(x, lo, hi, n)": _WIDTH_BUCKET,
+    "millstream_bit_get(x, p)": "CASE WHEN p BETWEEN 0 AND 63 THEN CAST((CAST(x AS BIGINT) >> p) & 1 AS TINYINT) END",
+    "millstream_initcap(x)": "array_to_string(list_transform(string_split(lower(x), ' '), lambda w: upper(w[1]) || w[2:]), ' ')",
+    "millstream_overlay(x, r, p, n)": "(left(x, greatest(p - 1, 0)) || r || substring(x, greatest(p, 1) + n))",
+    "millstream_substring_index(x, d, n)": _SUBSTRING_INDEX,
+    "millstream_quote(x)": _QUOTE,
+    "millstream_url_encode(x)": "replace(replace(replace(url_encode(x), '%20', '+'), '%2A', '*'), '~', '%7E')",
+    "millstream_months_exact(a, b)": _MONTHS_EXACT,
+    "millstream_months_between(a, b, rounded)": _MONTHS_BETWEEN,
+    "millstream_array_distinct(x)": f"list_transform([x], lambda v: {_DISTINCT})[1]",
+    "millstream_array_except(a, b)": "CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE millstream_array_distinct(list_filter(a, lambda g:"
+    " CASE WHEN g IS NULL THEN list_count(b) = len(b) ELSE NOT list_contains(b, g) END)) END",
+    "millstream_array_intersect(a, b)": "CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE millstream_array_distinct(list_filter(a, lambda g:"
+    " CASE WHEN g IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, g) END)) END",
+    "millstream_array_insert(x, p, e)": _ARRAY_INSERT,
+    "millstream_slice(x, s, n)": _SLICE,
+    "millstream_sequence(a, b, s)": "CASE WHEN a = b THEN [a] WHEN (b > a AND s > 0) OR (b < a AND s < 0) THEN TRY(generate_series(a, b, s)) END",
+    "millstream_str_to_map(x, d, kv)": _STR_TO_MAP,
     "millstream_double_to_string(x)": _bound("x", _floating_text()),
     "millstream_float_to_string(x)": _bound("x", _floating_text()),
     "millstream_to_double(x)": _to_floating("DOUBLE"),

@@ -157,7 +157,8 @@ class Fragment:
     @property
     def single(self) -> bool:
         """Everything it reads is in bucket 0, so it runs there alone."""
-        return any(isinstance(leaf.distribution, Single) for leaf in (*sources(self.root), *receives(self.root)))
+        leaves: list[SourceExec | ReceiveExec] = [*sources(self.root), *receives(self.root)]
+        return any(isinstance(leaf.distribution, Single) for leaf in leaves)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ def literal_rows(statement: ast.InsertValues, schema: Schema, sql: str) -> pa.Ta
 def _target_fields(statement: ast.InsertValues, schema: Schema, sql: str) -> list[Field]:
     if not statement.columns:
         return list(schema)
-    return [_field(column.name, schema, sql, column.span) for column in statement.columns]
+    return [_field(name, schema, sql, statement.place("columns", i)) for i, name in enumerate(statement.columns)]
 
 
 def _field(name: str, schema: Schema, sql: str, span: Span | None) -> Field:
@@ -89,10 +89,10 @@ def bound_condition(where: exp.Expr | None, relation: RelationEntry, sql: str) -
     return None if where is None else to_duckdb(bind_predicate(where, _columns_of(relation, sql), sql))
 
 
-def bound_assignments(assignments: Sequence[ast.Assignment], relation: RelationEntry, sql: str) -> dict[str, str]:
+def bound_assignments(assignments: Mapping[str, exp.Expr], relation: RelationEntry, sql: str) -> dict[str, str]:
     bound = {}
-    for assignment in assignments:
-        field, tree = _field(assignment.column.name, relation.schema, sql, assignment.column.span), assignment.value
+    for name, tree in assignments.items():
+        field = _field(name, relation.schema, sql, span_of(tree))
         value = bind_scalar(tree, _columns_of(relation, sql), sql)
         if value.type != field.type:
             value = bind_scalar(exp.cast(tree.copy(), type_name(field.type), dialect="spark"), _columns_of(relation, sql), sql)

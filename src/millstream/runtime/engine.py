@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from millstream.core.errors import MillstreamError
-from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, contents_fragment
 from millstream.runtime.exchange import read_contents
@@ -36,6 +36,8 @@ SNAPSHOT_ROWS = 4_000_000
 """A query is snapshotted when replaying it would take in more rows than this, ..."""
 SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
+DEFAULT_RETENTION_US = UNITS["DAY"]
+"""A stream without RETAIN keeps this much event time, and always what live windows need."""
 KEPT_TICKS = 20
 """Records of this many ticks stay readable behind the last, for people who look."""
 
@@ -125,24 +127,30 @@ class Engine:
                 self.stop_query(query)
 
     def maintain(self) -> None:
-        """Keep the logs and the results in shape: old chunks go, small ones are merged, checkpoints are written."""
+        """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
-            for stream in self.streams:
-                readers = [query for query in self.queries.values() if stream.entry.name in query.streams]
-                stream.log.maintain(self._horizon(stream, readers), merged_upto=self._fed_by_all(stream, readers))
-            for query in self.queries.values():
-                query.changelog.maintain()
+            readers = {stream: [query for query in self.queries.values() if stream.entry.name in query.streams] for stream in self.streams}
+            for stream, queries in readers.items():
+                stream.log.retain(self._horizon(stream, queries))
+            bounds = {
+                stream: min((query.fed.get(stream.entry.name, -1) for query in queries), default=None)
+                for stream, queries in readers.items()
+            }
+            results = [query.changelog for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
+        # merging reads and writes files: nobody has to wait for it
+        for stream, bound in bounds.items():
+            stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
+            stream.log.vacuum()
+        for changelog in results:
+            changelog.compact()
+            changelog.vacuum()
 
     def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
         """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""
-        needed = [stream.frontier - stream.entry.retain_us]
+        needed = [stream.frontier - _retention_us(stream)]
         needed += [query.snapshot.at - query.held_us if query.snapshot else NEVER_BEFORE for query in readers]
         return min(needed)
-
-    def _fed_by_all(self, stream: OpenStream, readers: list[RunningQuery]) -> int:
-        """Chunks up to here have been fed to every reader: merging them confuses nobody."""
-        return min((query.fed.get(stream.entry.name, -1) for query in readers), default=stream.log.last_seq)
 
     # --- the tick
 
@@ -295,3 +303,7 @@ class Engine:
         batches = [read_contents(path) for path in outcome.contents]
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         return batches
+
+
+def _retention_us(stream: OpenStream) -> Micros:
+    return DEFAULT_RETENTION_US if stream.entry.retain_us is None else stream.entry.retain_us

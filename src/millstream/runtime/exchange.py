@@ -5,14 +5,14 @@ Rows of the log travel as (_ts, columns); changes between fragments as (_ts, _si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from millstream.core.errors import DataDamaged
-from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.plan.physical import ByKey, Distribution
 
@@ -60,7 +60,7 @@ def read_contents(path: str) -> pa.RecordBatch:
     return _read(path, 0)
 
 
-def _with_columns(rows: pa.RecordBatch, extra: dict[str, Instants]) -> pa.RecordBatch:
+def _with_columns(rows: pa.RecordBatch, extra: Mapping[str, Instants | Signs]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*map(pa.array, extra.values()), *rows.columns], names=[*extra, *rows.schema.names])
 
 

@@ -91,5 +91,5 @@ def _stamped(rows: pa.Table, ts: Instants, seq: Instants) -> pa.Table:
 
 
 def _micros(stamps: pa.ChunkedArray) -> Instants:
-    naive = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64())
-    return naive.fill_null(0).to_numpy()
+    micros: Instants = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).fill_null(0).to_numpy()
+    return micros

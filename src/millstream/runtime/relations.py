@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from millstream.core.errors import InstantPassed
 from millstream.core.instant import BEGINNING, Micros, format_instant
-from millstream.core.signed_batch import SignedBatch
 from millstream.kernels.key_table import KeyTable
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
@@ -44,24 +43,24 @@ class Relations:
         if entry.primary_key:
             table = _last_of_each_key(table, entry.primary_key)
             old = self._with_equal_keys(log.contents(instant), table, entry.primary_key)
-            log.append(_changes(old, table), instant)
+            _apply(log, old, table, instant)
         else:
-            log.append(_changes(table.slice(0, 0), table), instant)
-        return table.num_rows
+            _apply(log, table.slice(0, 0), table, instant)
+        return len(table)
 
     def delete_rows(self, name: str, rows: object, instant: Micros) -> int:
         """Take one copy of each given row away; rows that are not there are not an error."""
         entry, log = self._open[name]
         table = table_of(rows, entry.schema, name)
         present = _bag_intersection(log.contents(instant), table)
-        log.append(_changes(present, table.slice(0, 0)), instant)
-        return present.num_rows
+        _apply(log, present, table.slice(0, 0), instant)
+        return len(present)
 
     def delete(self, name: str, predicate_sql: str | None, instant: Micros) -> int:
         _, log = self._open[name]
         leaving = self._matching(log.contents(instant), predicate_sql)
-        log.append(_changes(leaving, leaving.slice(0, 0)), instant)
-        return leaving.num_rows
+        _apply(log, leaving, leaving.slice(0, 0), instant)
+        return len(leaving)
 
     def update(self, name: str, assignments: Mapping[str, str], predicate_sql: str | None, instant: Micros) -> int:
         """`assignments` maps columns to DuckDB expressions over the old row."""
@@ -69,8 +68,8 @@ class Relations:
         old = self._matching(log.contents(instant), predicate_sql)
         columns = [(field.name, assignments.get(field.name, f'"{field.name}"'), field.type) for field in entry.schema]
         new = pa.Table.from_batches([self._evaluator.project(_batch(old), columns)])
-        log.append(_changes(old, new), instant)
-        return old.num_rows
+        _apply(log, old, new, instant)
+        return len(old)
 
     def _matching(self, rows: pa.Table, predicate_sql: str | None) -> pa.Table:
         if predicate_sql is None or rows.num_rows == 0:
@@ -96,10 +95,11 @@ def effective_instant(greatest_frontier: Micros | None, asked: Micros | None) ->
     return asked
 
 
-def _changes(old: pa.Table, new: pa.Table) -> SignedBatch:
-    sign = np.concatenate([np.full(old.num_rows, -1, np.int8), np.ones(new.num_rows, np.int8)])
-    rows = _batch(pa.concat_tables([old, new]))
-    return SignedBatch(np.zeros(len(sign), np.int64), sign, rows)
+def _apply(log: RelationLog, old: pa.Table, new: pa.Table, instant: Micros) -> None:
+    """One change: `old` rows leave, `new` ones enter."""
+    if old.num_rows + new.num_rows:
+        diff = np.concatenate([np.full(old.num_rows, -1, np.int8), np.ones(new.num_rows, np.int8)])
+        log.append(pa.concat_tables([old, new]), diff, instant)
 
 
 def _batch(table: pa.Table) -> pa.RecordBatch:

@@ -61,23 +61,22 @@ class Statements:
                 case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink():
                     return self._create(statement)
                 case ast.Drop():
-                    return self._drop(statement)
+                    self._drop(statement)
                 case ast.Select():
                     return self._select(statement)
                 case ast.InsertValues() | ast.DeleteFrom() | ast.UpdateSet():
-                    return self._change(statement)
+                    self._change(statement)
                 case ast.Show():
                     return self._show(statement.kind)
                 case ast.Describe():
-                    return describe(self.catalog.find(statement.name, span=statement.name_span, sql=statement.text))
+                    return describe(self.catalog.find(statement.name, statement.place("name"), statement.text))
                 case ast.Explain():
-                    return pa.table({"plan": self._compiled(statement.statement.select, statement.text).explain().splitlines()})
+                    return pa.table({"plan": self._compiled(statement.select, statement.text).explain().splitlines()})
+        return None
 
     def explain(self, sql: str) -> str:
         statement = parse_one(sql)
-        if isinstance(statement, ast.Explain):
-            statement = statement.statement
-        if isinstance(statement, ast.Select | ast.CreateQuery):
+        if isinstance(statement, ast.Select | ast.CreateQuery | ast.Explain):
             return self._compiled(statement.select, statement.text).explain()
         raise NotSupported("only a query has a plan", hint="Give a SELECT or a CREATE QUERY.")
 
@@ -167,7 +166,7 @@ class Statements:
     def _drop(self, statement: ast.Drop) -> None:
         if statement.if_exists and statement.name not in self.catalog:
             return
-        entry = self.catalog.find_kind(statement.kind, statement.name)
+        entry = self.catalog.find_kind(statement.kind, statement.name, statement.place("name"), statement.text)
         self._refuse_if_used(entry)
         self.catalog = self.catalog.without(entry.name)
         self._file.remove([saved.id for saved in self._file.entries if _names(parse_one(saved.sql), entry.name)])
@@ -213,17 +212,17 @@ class Statements:
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
             return self._engine.contents(query)
-        return self._relations.contents(entry.name, self._engine.streams.greatest_frontier)
+        return self._relations.contents(entry.name, self._instant(None))
 
     def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
         sql = statement.text
         if isinstance(statement, ast.InsertValues):
-            target = self.catalog.find(statement.target, span=statement.target_span, sql=sql)
+            target = self.catalog.find(statement.target, statement.place("target"), sql)
             if statement.select is not None or not isinstance(target, StreamEntry | RelationEntry):
-                raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.target_span, sql=sql)
+                raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.place("target"), sql=sql)
             self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
             return
-        relation = self.catalog.relation(statement.target, span=statement.target_span, sql=sql)
+        relation = self.catalog.relation(statement.target, statement.place("target"), sql)
         instant = self._instant(statement.at)
         condition = bound_condition(statement.where, relation, sql)
         if isinstance(statement, ast.DeleteFrom):
@@ -236,11 +235,11 @@ class Statements:
 
     def _show(self, kind: str) -> pa.Table:
         match kind:
-            case "stream":
+            case "streams":
                 return list_streams(self._engine.streams)
-            case "relation":
+            case "relations":
                 return list_relations(self.catalog)
-            case "query":
+            case "queries":
                 return list_queries(self._engine)
             case _:
                 return list_sinks(self.catalog)

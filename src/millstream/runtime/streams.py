@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from millstream.core.errors import TypeMismatch
-from millstream.core.instant import Micros
+from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.rows import table_of
@@ -51,8 +51,8 @@ class Streams:
     def __getitem__(self, name: str) -> OpenStream:
         return self._open[name]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._open.values())
+    def __iter__(self) -> Iterator[OpenStream]:
+        return iter(list(self._open.values()))
 
     @property
     def logs(self) -> dict[str, StreamLog]:
@@ -61,8 +61,8 @@ class Streams:
     @property
     def greatest_frontier(self) -> Micros | None:
         """Of all streams; None before any has one."""
-        frontiers = [stream.log.frontier for stream in self._open.values()]
-        return max((frontier.value for frontier in frontiers if frontier.exists), default=None)
+        frontiers = [stream.frontier for stream in self._open.values() if stream.frontier > NEVER_BEFORE]
+        return max(frontiers, default=None)
 
     def insert(self, name: str, rows: object) -> int:
         """Rows from the driver itself: one batch, one partition.  Nothing is inserted if any row does not fit."""
@@ -76,7 +76,7 @@ class Streams:
             with stream.lock:
                 plan = self.begin(name, partitions=1)
                 self.commit(plan, [write_partition(plan, 0, table)])
-        return table.num_rows
+        return len(table)
 
     def begin(self, name: str, partitions: int) -> IngestPlan:
         """The caller holds the stream's lock from here to `commit`."""

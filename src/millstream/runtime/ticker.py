@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 
 _PUBLISH_S = 1.0
 """How long the results' Delta tables may lag behind the committed ticks."""
+_MAINTAIN_S = 10.0
+"""How often small files are merged and old ones go."""
 
 
 class Ticker:
@@ -45,7 +47,7 @@ class Ticker:
 
     def _loop(self) -> None:
         assert self._interval_s is not None
-        published = time.monotonic()
+        published = maintained = time.monotonic()
         try:
             while not self._stopping.is_set():
                 self._woken.wait(self._interval_s)
@@ -56,8 +58,10 @@ class Ticker:
                     pass
                 if time.monotonic() - published > _PUBLISH_S:
                     self._engine.publish()
-                    self._engine.maintain()
                     published = time.monotonic()
+                if time.monotonic() - maintained > _MAINTAIN_S:
+                    self._engine.maintain()
+                    maintained = time.monotonic()
                 self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         except MillstreamError as error:
             self._error = error

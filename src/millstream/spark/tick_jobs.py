@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 from pyspark import RDD
@@ -67,7 +67,7 @@ class SparkRunner:
         return results
 
 
-class _Call:
+class _Call(Generic[Task, Result]):
     """A task's function: consumes the anchor's partition (else Spark would not use the worker again) and runs one task."""
 
     def __init__(self, function: Callable[[Task], Result], task: Task) -> None:

@@ -194,6 +194,7 @@ class StreamLog:
     def compact(
         self,
         *,
+        upto_seq: int | None = None,
         span_us: Micros | None = None,
         small_bytes: int = SMALL_BYTES,
         target_bytes: int = TARGET_BYTES,
@@ -202,13 +203,15 @@ class StreamLog:
         """Merges small chunks; returns how many files went.  Rows, _ts and _seq stay; replaced files last for the grace period.
 
         Chunks that end in different spans of time stay apart: retention drops whole chunks, so a span of an eighth of the
-        retention time keeps at most an eighth too much.
+        retention time keeps at most an eighth too much.  Chunks with rows beyond `upto_seq` stay as they are: readers that
+        take in chunk after chunk are not there yet.
         """
         apart = (lambda chunk: (chunk.bucket, chunk.max_ts // span_us)) if span_us else (lambda chunk: chunk.bucket)
         gone = 0
         for table in self._tables():
             with self._lock:
-                groups = plan_compaction(table.index, apart=apart, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
+                settled = [chunk for chunk in table.index if upto_seq is None or chunk.max_seq <= upto_seq]
+                groups = plan_compaction(settled, apart=apart, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
             gone += sum(self._replaced(table, group, merge_chunks(table.directory, group)) for group in groups)
         return gone
 

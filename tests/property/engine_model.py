@@ -1,0 +1,160 @@
+"""A whole database, slowly: rows are judged late one by one, answers are recomputed at every instant.
+
+Queries come as SQL text beside a plain-Python definition of their answer over the rows of one window.
+Timestamps are small integers of microseconds, so that ties, expiries and slides fall together often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from millstream.core.instant import BEGINNING
+
+Row = tuple[int, str | None, int | None]  # ts, k, v
+Bag = Counter[tuple[Any, ...]]
+
+DDL = "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}"
+
+
+@dataclass(frozen=True)
+class WindowModel:
+    sql: str
+    member: Callable[[int, int], bool]  # (ts, t)
+
+
+def _slide(w: int, s: int) -> WindowModel:
+    return WindowModel(f"[RANGE {w} MICROSECONDS SLIDE {s} MICROSECONDS]", lambda ts, t: (t // s) * s - w <= ts < (t // s) * s)
+
+
+WINDOWS = [
+    WindowModel("[RANGE 6 MICROSECONDS]", lambda ts, t: t - 6 <= ts <= t),
+    WindowModel("[RANGE 5 MICROSECONDS EXCLUSIVE]", lambda ts, t: t - 5 < ts <= t),
+    WindowModel("[NOW]", lambda ts, t: ts == t),
+    WindowModel("[UNBOUNDED]", lambda ts, t: ts <= t),
+    _slide(6, 2),
+    _slide(4, 4),
+    _slide(5, 3),
+]
+
+
+@dataclass(frozen=True)
+class QueryModel:
+    sql: str  # with {window}
+    answer: Callable[[list[Row]], Bag]
+
+
+def _grouped(rows: list[Row], keys: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(keys(row), []).append(row)
+    return groups
+
+
+def _values(rows: list[Row]) -> list[int]:
+    return [v for _, _, v in rows if v is not None]
+
+
+def _sum(rows: list[Row]) -> int | None:
+    return sum(_values(rows)) if _values(rows) else None
+
+
+def _avg(rows: list[Row]) -> float | None:
+    return sum(_values(rows)) / len(_values(rows)) if _values(rows) else None
+
+
+def _aggregates(rows: list[Row]) -> tuple[Any, ...]:
+    values = _values(rows)
+    return len(rows), len(values), _sum(rows), _avg(rows), min(values, default=None), max(values, default=None)
+
+
+def _kept(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row[2] is not None and row[2] > 1]
+
+
+QUERIES = {
+    "rows": QueryModel("SELECT k, v + 1 AS w FROM s {window}", lambda rows: Counter((k, None if v is None else v + 1) for _, k, v in rows)),
+    "filtered": QueryModel("SELECT v FROM s {window} WHERE v > 1", lambda rows: Counter((v,) for _, _, v in _kept(rows))),
+    "every aggregate": QueryModel(
+        "SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a, min(v) AS lo, max(v) AS hi FROM s {window} GROUP BY k",
+        lambda rows: Counter((k, *_aggregates(group)) for k, group in _grouped(rows, lambda row: row[1]).items()),
+    ),
+    "filtered groups": QueryModel(
+        "SELECT k, sum(v) AS s FROM s {window} WHERE v > 1 GROUP BY k",
+        lambda rows: Counter((k, _sum(group)) for k, group in _grouped(_kept(rows), lambda row: row[1]).items()),
+    ),
+    "having": QueryModel(
+        "SELECT k, count(*) AS n FROM s {window} GROUP BY k HAVING sum(v) > 2",
+        lambda rows: Counter((k, len(group)) for k, group in _grouped(rows, lambda row: row[1]).items() if (_sum(group) or 0) > 2),
+    ),
+    "key not shown": QueryModel(
+        "SELECT sum(v) AS s FROM s {window} GROUP BY k",
+        lambda rows: Counter((_sum(group),) for group in _grouped(rows, lambda row: row[1]).values()),
+    ),
+    "key computed": QueryModel(
+        "SELECT v % 2 AS odd, count(*) AS n FROM s {window} GROUP BY v % 2",
+        lambda rows: Counter((odd, len(group)) for odd, group in _grouped(rows, lambda row: None if row[2] is None else row[2] % 2).items()),
+    ),
+    "aggregates in expressions": QueryModel(
+        "SELECT k, count(*) > 2 AS many, coalesce(max(v), -1) + count(*) AS x FROM s {window} GROUP BY k",
+        lambda rows: Counter((k, len(g) > 2, max(_values(g), default=-1) + len(g)) for k, g in _grouped(rows, lambda row: row[1]).items()),
+    ),
+    "global": QueryModel("SELECT count(*) AS n, sum(v) AS s FROM s {window}", lambda rows: Counter([(len(rows), _sum(rows))])),
+    "global having": QueryModel(
+        "SELECT max(v) AS m FROM s {window} HAVING count(*) > 1",
+        lambda rows: Counter([(max(_values(rows), default=None),)]) if len(rows) > 1 else Counter(),
+    ),
+    "distinct": QueryModel("SELECT DISTINCT k FROM s {window}", lambda rows: Counter({(k,) for _, k, _ in rows})),
+}
+
+
+@dataclass
+class StreamModel:
+    """The stream's rows and frontier, moved row by row as the contract says."""
+
+    slack: int
+    rows: list[Row] = field(default_factory=list)
+    late: list[Row] = field(default_factory=list)
+    frontier: int = BEGINNING - 1
+
+    def insert(self, rows: list[Row]) -> None:
+        for row in rows:
+            if row[0] <= self.frontier:
+                self.late.append(row)
+            else:
+                self.rows.append(row)
+                self.frontier = max(self.frontier, row[0] - self.slack - 1)
+
+    def advance(self, ts: int) -> None:
+        self.frontier = max(self.frontier, ts)
+
+    def window(self, window: WindowModel, t: int) -> list[Row]:
+        return [row for row in self.rows if window.member(row[0], t)]
+
+    def moves(self, window: WindowModel, t: int) -> bool:
+        return any(window.member(row[0], t) != window.member(row[0], t - 1) for row in self.rows)
+
+
+Action = tuple[str, Any]
+
+
+@st.composite
+def actions(draw: st.DrawFn, *, most: int = 8) -> list[Action]:
+    """What happens to the database, in order; ends with a flush."""
+    cells = st.tuples(st.integers(-3, 30), st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2, 3, None]))
+    step = st.one_of(
+        st.tuples(st.just("insert"), st.lists(cells, max_size=6)),
+        st.tuples(st.just("insert"), st.lists(cells, max_size=6).map(sorted_by_time)),
+        st.tuples(st.just("advance"), st.integers(-5, 40)),
+        st.tuples(st.just("flush"), st.none()),
+        st.tuples(st.sampled_from(["flush", "lose caches", "reopen"]), st.none()),
+    )
+    return [*draw(st.lists(step, min_size=1, max_size=most)), ("flush", None)]
+
+
+def sorted_by_time(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row[0])

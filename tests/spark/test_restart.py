@@ -1,0 +1,63 @@
+"""Close and reopen, or kill -9, in the middle of a stream: the changelog ends up as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKLOAD = Path(__file__).parent / "crash_workload.py"
+FAULTS = ["tick.before_commit:4", "tick.after_commit:5", "changelog.before_publish:3", "stream.before_late:2", "delta.before_commit:6"]
+
+
+def start(location: Path, fault: str | None = None) -> subprocess.Popen[str]:
+    environment = {**os.environ, **({"MILLSTREAM_FAULT": fault} if fault else {})}
+    return subprocess.Popen(
+        [sys.executable, str(WORKLOAD), str(location)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    )
+
+
+def changelog(location: Path) -> list[str]:
+    """Run to the end; what the queries have said."""
+    process = start(location)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    lines = output.splitlines()
+    return lines[lines.index("changelog") + 1 : lines.index("end")]
+
+
+def kill_at_batch(location: Path, number: int) -> None:
+    """kill -9 of the program, its JVM and its workers, as soon as it has begun the batch."""
+    process = start(location)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == f"batch {number}":
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    lines = changelog(tmp_path_factory.mktemp("undisturbed") / "db")
+    assert len(lines) > 500
+    return lines
+
+
+def test_killed_again_and_again_during_ticks(undisturbed: list[str], tmp_path: Path) -> None:
+    for number in (2, 5, 9):
+        kill_at_batch(tmp_path / "db", number)
+    assert changelog(tmp_path / "db") == undisturbed
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_killed_at_a_fault_point(fault: str, undisturbed: list[str], tmp_path: Path) -> None:
+    process = start(tmp_path / "db", fault)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL, output
+    assert changelog(tmp_path / "db") == undisturbed
