@@ -124,8 +124,15 @@ class Catalog:
         return self._one(SinkEntry, name, span, sql)
 
     def find_kind(self, kind: Kind, name: str, span: Span | None = None, sql: str | None = None) -> Entry:
-        look_up = {"stream": self.stream, "relation": self.relation, "query": self.query, "sink": self.sink}[kind]
-        return look_up(name, span, sql)
+        match kind:
+            case "stream":
+                return self.stream(name, span, sql)
+            case "relation":
+                return self.relation(name, span, sql)
+            case "query":
+                return self.query(name, span, sql)
+            case "sink":
+                return self.sink(name, span, sql)
 
     def find(self, name: str, span: Span | None = None, sql: str | None = None) -> Entry:
         """Whatever has this name; the error for a name in FROM that nothing has."""
