@@ -33,6 +33,7 @@ from report import machine, write_table
 HOUR_US = 3_600_000_000
 WINDOW_US = 600_000_000
 FILE_ROWS = 250_000
+SQL = "SELECT key, sum(value) AS total, count(*) AS n FROM events [RANGE 10 MINUTES] GROUP BY key"
 
 
 def generate(directory: Path, rows: int, keys: int, seed: int = 0) -> None:
@@ -55,7 +56,7 @@ def run_millstream(files: Path, warm_up: Path, partitioned: bool) -> dict[str, f
             split = "PARTITION BY key" if partitioned else ""
             db.execute(f"CREATE STREAM events (ts TIMESTAMP, key BIGINT, value BIGINT) TIMESTAMP BY ts {split} FROM 'parquet' "
                        f"OPTIONS (path '{path}', maxFilesPerTrigger 4)")  # fmt: skip
-            query = db.execute("CREATE QUERY q AS SELECT key, sum(value) AS total, count(*) AS n FROM events [RANGE 10 MINUTES] GROUP BY key")
+            query = db.execute(f"CREATE QUERY q AS {SQL}")
             began = time.perf_counter()
             db.await_drained()
             seconds = time.perf_counter() - began
@@ -74,7 +75,9 @@ def check_millstream(query: object, files: Path) -> None:
     changes = query.changes()  # type: ignore[attr-defined]
     con.register("changes", changes)
     for t in np.linspace(60_000_000, HOUR_US - 10_000_000, 10).astype(np.int64).tolist():
-        ours = con.sql(f"SELECT key, total, n FROM changes WHERE epoch_us(instant) <= {t} GROUP BY ALL HAVING sum(diff) > 0 ORDER BY key").to_arrow_table()
+        ours = con.sql(
+            f"SELECT key, total, n FROM changes WHERE epoch_us(instant) <= {t} GROUP BY ALL HAVING sum(diff) > 0 ORDER BY key"
+        ).to_arrow_table()
         right = con.sql(
             f"SELECT key, sum(value)::BIGINT AS total, count(*) AS n FROM read_parquet('{files}/*.parquet') "
             f"WHERE epoch_us(ts) BETWEEN {t - WINDOW_US} AND {t} GROUP BY key ORDER BY key"
@@ -94,7 +97,8 @@ def run_spark(files: Path, warm_up: Path) -> dict[str, float]:
 
     def once(path: Path, name: str | None) -> float:
         events = spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", 4).parquet(str(path))
-        sums = events.withWatermark("ts", "0 seconds").groupBy(sf.window("ts", "10 minutes", "1 minute"), "key").agg(sf.sum("value"), sf.count("*"))
+        groups = events.withWatermark("ts", "0 seconds").groupBy(sf.window("ts", "10 minutes", "1 minute"), "key")
+        sums = groups.agg(sf.sum("value").alias("total"), sf.count("*").alias("n"))
         with tempfile.TemporaryDirectory() as checkpoint:
             writer = sums.writeStream.outputMode("update").option("checkpointLocation", checkpoint).trigger(availableNow=True)
             began = time.perf_counter()
@@ -102,7 +106,7 @@ def run_spark(files: Path, warm_up: Path) -> dict[str, float]:
             return time.perf_counter() - began
 
     once(warm_up, "answers")
-    check_spark(spark.sql("SELECT window.start AS s, key, max(`sum(value)`) AS total, max(`count(1)`) AS n FROM answers GROUP BY 1, 2").toArrow(), warm_up)
+    check_spark(spark.sql("SELECT window.start AS s, key, max(total) AS total, max(n) AS n FROM answers GROUP BY 1, 2").toArrow(), warm_up)
     return {"seconds": once(files, None)}
 
 
@@ -128,7 +132,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.only:
         files, warm_up = arguments.work / "files", arguments.work / "warm-up"
-        result = run_spark(files, warm_up) if arguments.only == "spark" else run_millstream(files, warm_up, arguments.only.endswith("partitioned"))
+        partitioned = arguments.only == "millstream-partitioned"
+        result = run_spark(files, warm_up) if arguments.only == "spark" else run_millstream(files, warm_up, partitioned)
         print("RESULT " + json.dumps(result))
         return
     work = Path(tempfile.mkdtemp(prefix="millstream-bench-"))

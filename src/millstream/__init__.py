@@ -1,1 +1,44 @@
-"""Millstream: continuous queries in CQL on Spark, exact at every instant."""
+"""Millstream: continuous queries in CQL on Spark, exact at every instant.
+
+The public surface is api.py's.  It is loaded when first used: workers import parts of this package in every process
+that they start, and must not pay for what only the driver needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.errors import (
+    BindError,
+    ConfigError,
+    ExecutionError,
+    InternalError,
+    MillstreamError,
+    ParseError,
+    PlanError,
+)
+
+if TYPE_CHECKING:
+    from millstream.api import Change, Database, Query, StreamInfo, connect
+
+__all__ = [
+    "BindError",
+    "Change",
+    "ConfigError",
+    "Database",
+    "ExecutionError",
+    "InternalError",
+    "MillstreamError",
+    "ParseError",
+    "PlanError",
+    "Query",
+    "StreamInfo",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("millstream.api"), name)
+    raise AttributeError(f"module 'millstream' has no attribute {name!r}")
