@@ -137,8 +137,8 @@ def decimal_result(operator: str, left: pa.Decimal128Type, right: pa.Decimal128T
 # --- two types become one ---------------------------------------------------------------------
 
 
-def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both can meet; None if there is none."""
+def common_type(left: pa.DataType, right: pa.DataType, *, from_text: bool = True) -> pa.DataType | None:
+    """The type in which values of both can meet; None if there is none.  Strings follow the other side, if `from_text`."""
     if left == right:
         return left
     if left == VOID or right == VOID:
@@ -148,15 +148,15 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_datetime(left) and is_datetime(right):
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     if STRING in (left, right):
-        return _with_string(right if left == STRING else left)
-    return _common_nested(left, right)
+        return _with_string(right if left == STRING else left) if from_text else None
+    return _common_nested(left, right, from_text=from_text)
 
 
-def widened(types: Iterable[pa.DataType]) -> pa.DataType | None:
+def widened(types: Iterable[pa.DataType], *, from_text: bool = True) -> pa.DataType | None:
     """The common type of all.  Strings come last, as in Spark: they follow what the others agree on."""
     result: pa.DataType | None = VOID
     for type_ in sorted(types, key=lambda t: t == STRING):
-        result = common_type(result, type_)
+        result = common_type(result, type_, from_text=from_text)
         if result is None:
             return None
     return result
@@ -167,10 +167,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return DOUBLE if is_float(left) or is_float(right) else wider_decimal(left, right)
     if is_integral(left) and is_integral(right):
         return max(left, right, key=INTEGRAL.index)
-    if DOUBLE in (left, right):
-        return DOUBLE
-    # whole numbers of 32 bits and more do not fit a FLOAT
-    return DOUBLE if {left, right} & {INT, BIGINT} else FLOAT
+    return DOUBLE
 
 
 def _with_string(other: pa.DataType) -> pa.DataType | None:
@@ -181,15 +178,16 @@ def _with_string(other: pa.DataType) -> pa.DataType | None:
     return other if is_atomic(other) else None
 
 
-def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def _common_nested(left: pa.DataType, right: pa.DataType, *, from_text: bool) -> pa.DataType | None:
     if is_array(left) and is_array(right):
-        item = common_type(left.value_type, right.value_type)
+        item = common_type(left.value_type, right.value_type, from_text=from_text)
         return pa.list_(item) if item is not None else None
     if is_map(left) and is_map(right):
-        key, value = common_type(left.key_type, right.key_type), common_type(left.item_type, right.item_type)
+        key = common_type(left.key_type, right.key_type, from_text=from_text)
+        value = common_type(left.item_type, right.item_type, from_text=from_text)
         return pa.map_(key, value) if key is not None and value is not None else None
     if is_struct(left) and is_struct(right) and [f.name.lower() for f in left] == [f.name.lower() for f in right]:
-        types = [common_type(a.type, b.type) for a, b in zip(left, right, strict=True)]
+        types = [common_type(a.type, b.type, from_text=from_text) for a, b in zip(left, right, strict=True)]
         if all(type_ is not None for type_ in types):
             return pa.struct([(field.name, type_) for field, type_ in zip(left, types, strict=True)])
     return None

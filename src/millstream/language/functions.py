@@ -31,13 +31,15 @@ class Call:
 
     name: str
     args: tuple[Expr, ...]
+    names: tuple[str | None, ...] = ()
+    """What each argument is called, where it is a column or a field."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         return tuple(arg.type for arg in self.args)
 
     def with_args(self, args: Sequence[Expr]) -> Call:
-        return Call(self.name, tuple(args))
+        return Call(self.name, tuple(args), self.names)
 
     def gives(self, type_: pa.DataType, template: str) -> Expr:
         tree = exp.Anonymous(this=self.name, expressions=[arg.tree for arg in self.args])
@@ -104,6 +106,14 @@ def coerced(call: Call, position: int, param: Param) -> Expr:
     if type_ is None:
         raise TypeMismatch(f"{call.name} takes {param.label} as argument {position + 1}, found {named(arg.type)}")
     return cast(arg, type_)
+
+
+def common(call: Call, args: Sequence[Expr], *, from_text: bool = True) -> pa.DataType:
+    """The type in which the arguments meet."""
+    type_ = coercion.widened([arg.type for arg in args], from_text=from_text)
+    if type_ is None:
+        raise call.refuse("the arguments have no common type: " + ", ".join(named(arg.type) for arg in args))
+    return type_
 
 
 def placeholders(count: int, start: int = 0) -> str:

@@ -85,6 +85,11 @@ def _promoted(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if not all(is_numeric(type_) or type_ in (STRING, VOID) for type_ in types):
         raise _mismatch(operator, left, right)
     if not any(is_numeric(type_) for type_ in types):
+        if STRING in types:
+            raise _mismatch(operator, left, right)
+        type_ = BIGINT if operator == "div" else DOUBLE
+        return cast(left, type_), cast(right, type_)
+    if operator == "/" and left.type == VOID:
         return cast(left, DOUBLE), cast(right, DOUBLE)
     if any(is_decimal(type_) for type_ in types) and not any(is_float(type_) or type_ == STRING for type_ in types):
         return as_decimal(left, right), as_decimal(right, left)
@@ -110,8 +115,12 @@ def _number_template(operator: str, type_: pa.DataType) -> str:
     match operator:
         case "/":
             return "({0} / nullif({1}, 0))"
+        case "%" if is_integral(type_):
+            # in a wider type, because the least whole number % -1 overflows
+            wide = "HUGEINT" if type_ == BIGINT else "BIGINT"
+            return f"CAST(CAST({{0}} AS {wide}) % nullif({{1}}, 0) AS {duckdb_type(type_)})"
         case "%":
-            return "({0} % nullif({1}, 0))" if is_float(type_) else "TRY({0} % nullif({1}, 0))"
+            return "({0} % nullif({1}, 0))"
         case _:
             return f"({{0}} {operator} {{1}})" if is_float(type_) else f"TRY({{0}} {operator} {{1}})"
 
@@ -135,12 +144,18 @@ def _decimal(operator: str, left: Expr, right: Expr, build: Build) -> Expr:
 def decimal_template(operator: str, left: pa.Decimal128Type, right: pa.Decimal128Type, result: pa.Decimal128Type) -> str:
     to = duckdb_type(result)
     if operator == "*":
-        return f"TRY_CAST(TRY({{0}} * {{1}}) AS {to})"
+        return _product(left, right, to)
     if operator == "/":
-        return f"TRY_CAST({{0}} / nullif({{1}}, 0) AS {to})"
+        return f"TRY_CAST(TRY(decimal_division({{0}}, nullif({{1}}, 0))) AS {to})"
     wide = duckdb_type(pa.decimal128(38, max(left.scale, right.scale)))
     second = "nullif({1}, 0)" if operator == "%" else "{1}"
     return f"TRY_CAST(TRY(TRY_CAST({{0}} AS {wide}) {operator} TRY_CAST({second} AS {wide})) AS {to})"
+
+
+def _product(left: pa.Decimal128Type, right: pa.Decimal128Type, to: str) -> str:
+    # DuckDB multiplies in the wider of the two integers that hold the operands: make that wide enough
+    wide = duckdb_type(pa.decimal128(min(38, left.precision + right.precision), left.scale))
+    return f"TRY_CAST(TRY(CAST({{0}} AS {wide}) * {{1}}) AS {to})"
 
 
 # --- dates, timestamps, intervals -------------------------------------------------------------
@@ -150,6 +165,8 @@ def _with_time(operator: str, left: Expr, right: Expr, build: Build) -> Expr | N
     """The operators on dates, timestamps and intervals; None if neither operand is one."""
     if not any(is_datetime(operand.type) or is_interval(operand.type) for operand in (left, right)):
         return None
+    if VOID in (left.type, right.type):
+        left, right = _typed_nulls(operator, left, right)
     if operator in ("+", "-"):
         found = _moved(operator, left, right, build)
         if found is None and operator == "+":
@@ -157,11 +174,25 @@ def _with_time(operator: str, left: Expr, right: Expr, build: Build) -> Expr | N
         if found is None and operator == "-":
             found = _between(left, right, build)
         found = found or _interval_sum(operator, left, right, build)
+    elif operator == "div" and left.type == right.type and is_interval(left.type):
+        return _built(build, left, right, BIGINT, "CAST(TRY({0} // nullif({1}, 0)) AS BIGINT)")
     else:
         found = _scaled(operator, left, right, build)
     if found is None:
         raise _mismatch(operator, left, right)
     return found
+
+
+def _typed_nulls(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """NULL beside a date, a timestamp or an interval: what Spark takes it for."""
+    known = right.type if left.type == VOID else left.type
+    if operator == "+":
+        wanted = INTERVAL if is_datetime(known) else known
+    elif operator in ("-", "div"):
+        wanted = known
+    else:
+        wanted = DOUBLE
+    return (cast(left, wanted), right) if left.type == VOID else (left, cast(right, wanted))
 
 
 def _moved(operator: str, moment: Expr, by: Expr, build: Build, *, swapped: bool = False) -> Expr | None:
@@ -190,6 +221,8 @@ def _between(left: Expr, right: Expr, build: Build) -> Expr | None:
         return found
     if is_datetime(left.type) or is_datetime(right.type):
         type_ = common_type(left.type, right.type)
+        if type_ == DATE:
+            return _between(cast(left, DATE), cast(right, DATE), build)
         if type_ is not None and is_timestamp(type_):
             return _built(build, cast(left, type_), cast(right, type_), INTERVAL, "TRY(epoch_us({0}) - epoch_us({1}))")
     return None

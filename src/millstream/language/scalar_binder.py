@@ -6,15 +6,18 @@ Only the dispatch on syntax lives here; what an operator means is in `scalar_ari
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ColumnNotFound, MillstreamError, NotSupported, StreamNotFound, TypeMismatch
 from millstream.language import scalar_predicates as predicates
-from millstream.language.coercion import BOOLEAN, is_array, is_map, is_struct, named, widened
+from millstream.language.coercion import BOOLEAN, INT, VOID, is_array, is_integral, is_map, is_struct, named, widened
 from millstream.language.functions import Call
+from millstream.language.functions_bits import BITWISE, bitwise_operands
+from millstream.language.functions_datetime import UNIT_FIRST
+from millstream.language.functions_lambda import HIGHER_ORDER, HigherOrder, Variable
 from millstream.language.functions_table import find
 from millstream.language.scalar_arithmetic import arithmetic, negated
 from millstream.language.scalar_casts import cast
@@ -27,12 +30,14 @@ from millstream.plan.expression import Expr, column
 Resolve = Callable[[exp.Column], tuple[str, pa.DataType]]
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
+_BITWISE: dict[type[exp.Expr], str] = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _LITERALS = (exp.Literal, exp.Boolean, exp.Null, exp.HexString, exp.RawString, exp.Concat)
 
 
 class ScalarBinder:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
+        self._scopes: list[dict[str, tuple[str, Variable]]] = []  # variables of the lambdas around, outermost first
 
     def bind(self, node: exp.Expr) -> Expr:
         try:
@@ -54,6 +59,9 @@ class ScalarBinder:
                 return self._parenthesised(node)
             case exp.Column():
                 return self._column(node)
+            case exp.Identifier():
+                found = self._variable(node.name)
+                return found if found is not None else self._column(exp.Column(this=node.copy()))
             case exp.Concat() if not _side_by_side(node):
                 return self._call(node)
             case _ if isinstance(node, _LITERALS):
@@ -65,7 +73,7 @@ class ScalarBinder:
             case exp.And() | exp.Or():
                 return self._connective(node)
             case exp.Not():
-                inner = predicates.boolean(self.bind(node.this), "NOT")
+                inner = predicates.boolean(self.bind(node.this), "NOT", from_text=True)
                 return Expr(exp.Not(this=inner.tree), BOOLEAN)
             case exp.Cast():
                 return cast(self.bind(node.this), declared_type(node.to))
@@ -77,6 +85,8 @@ class ScalarBinder:
                 return self._field(self.bind(node.this), node.expression.name)
             case exp.Bracket():
                 return self._element(node)
+            case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor() | exp.BitwiseNot():
+                return self._bits(node)
         return self._predicate(node) or self._call(node)
 
     def _predicate(self, node: exp.Expr) -> Expr | None:
@@ -100,6 +110,11 @@ class ScalarBinder:
     def _column(self, node: exp.Column) -> Expr:
         """A column, or the field of a struct column: `t.c`, `c.field` and `t.c.field` look the same to the parser."""
         parts = node.parts
+        variable = self._variable(parts[0].name) if self._scopes else None
+        if variable is not None:
+            for field in parts[1:]:
+                variable = self._field(variable, field.name)
+            return variable
         failure: MillstreamError | None = None
         for count in range(len(parts), 0, -1):
             candidate = node if count == len(parts) else exp.Column(**_qualified(parts[:count]))
@@ -149,7 +164,9 @@ class ScalarBinder:
 
     def _connective(self, node: exp.And | exp.Or) -> Expr:
         word = "AND" if isinstance(node, exp.And) else "OR"
-        sides = [predicates.boolean(self.bind(side), word) for side in node.flatten(unnest=False)]
+        operands = [self.bind(side) for side in node.flatten(unnest=False)]
+        from_text = any(operand.type == BOOLEAN for operand in operands)
+        sides = [predicates.boolean(operand, word, from_text=from_text) for operand in operands]
         tree = sides[0].tree
         for side in sides[1:]:
             tree = type(node)(this=tree, expression=side.tree)
@@ -167,6 +184,17 @@ class ScalarBinder:
         ignoring_case = isinstance(node, exp.ILike)
         found = predicates.like(self.bind(node.this), self.bind(node.expression), escape, ignoring_case=ignoring_case)
         return Expr(exp.Not(this=found.tree), BOOLEAN) if node.args.get("negate") else found
+
+    def _bits(self, node: exp.Expr) -> Expr:
+        if isinstance(node, exp.BitwiseNot):
+            operand = self.bind(node.this)
+            operand = cast(operand, INT) if operand.type == VOID else operand
+            if not is_integral(operand.type):
+                raise TypeMismatch(f'no operator "~" for {named(operand.type)}')
+            return Expr(lowered(exp.BitwiseNot(this=operand.tree), "(~{0})"), operand.type)
+        symbol = _BITWISE[type(node)]
+        left, right = bitwise_operands(symbol, self.bind(node.this), self.bind(node.expression))
+        return Expr(lowered(type(node)(this=left.tree, expression=right.tree), BITWISE[symbol]), left.type)
 
     # --- conditions ------------------------------------------------------------------------
 
@@ -192,10 +220,59 @@ class ScalarBinder:
 
     def _call(self, node: exp.Expr) -> Expr:
         name, args = call_of(node)
+        name = name.lower()
+        if name in HIGHER_ORDER:
+            return self._higher_order(name, args)
         function = find(name)
-        call = Call(name.lower(), tuple(self.bind(arg) for arg in args))
+        if name in UNIT_FIRST and len(args) == 3:
+            args = [_unit_name(args[0]), *args[1:]]
+        elif name == "struct":
+            name, args = "named_struct", _with_names(args)
+        call = Call(name, tuple(self.bind(arg) for arg in args), tuple(map(_own_name, args)))
         function.check_arity(call)
         return function.bind(call)
+
+    def _higher_order(self, name: str, args: list[exp.Expr]) -> Expr:
+        bound = [arg if isinstance(arg, exp.Lambda) else self.bind(arg) for arg in args]
+        return HIGHER_ORDER[name](HigherOrder(name, bound, self._lambda_body, len(self._scopes)))
+
+    def _lambda_body(self, node: exp.Lambda, variables: Sequence[Variable], names: Sequence[str]) -> Expr:
+        scope = {}
+        for i, (written, meant) in enumerate(zip(node.expressions, variables, strict=True)):
+            name = names[min(i, len(names) - 1)]
+            scope[written.name.lower()] = (name, meant)
+        self._scopes.append(scope)
+        try:
+            return self.bind(node.this)
+        finally:
+            self._scopes.pop()
+
+    def _variable(self, name: str) -> Expr | None:
+        for scope in reversed(self._scopes):
+            if name.lower() in scope:
+                parameter, meant = scope[name.lower()]
+                tree = exp.to_identifier(name, quoted=True)
+                return Expr(lowered(tree, in_template(meant.sql.format(name=quoted(parameter)))), meant.type)
+        return None
+
+
+def _own_name(node: exp.Expr) -> str | None:
+    return node.expression.name if isinstance(node, exp.Dot) else node.name if isinstance(node, exp.Column) else None
+
+
+def _unit_name(node: exp.Expr) -> exp.Expr:
+    """The unit of timestampadd and its like: a word, which the parser takes for a column."""
+    return exp.Literal.string(node.name) if isinstance(node, exp.Column | exp.Var) and not node.args.get("table") else node
+
+
+def _with_names(args: list[exp.Expr]) -> list[exp.Expr]:
+    """struct(a, b AS c, 1) as named_struct('a', a, 'c', b, 'col3', 1)."""
+    pairs: list[exp.Expr] = []
+    for position, arg in enumerate(args, start=1):
+        named_ = isinstance(arg, exp.Alias | exp.Column | exp.Dot)
+        name = arg.alias if isinstance(arg, exp.Alias) else arg.expression.name if isinstance(arg, exp.Dot) else arg.name
+        pairs += [exp.Literal.string(name if named_ else f"col{position}"), arg.this if isinstance(arg, exp.Alias) else arg]
+    return pairs
 
 
 def case(conditions: list[Expr], values: list[Expr], default: Expr | None) -> Expr:

@@ -10,9 +10,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import NotSupported, TypeMismatch
-from millstream.core.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, type_name
+from millstream.core.schema import TIMESTAMP, type_name
 from millstream.language.coercion import (
-    BIGINT,
     BINARY,
     BOOLEAN,
     DATE,
@@ -47,7 +46,7 @@ def cast(operand: Expr, to: pa.DataType) -> Expr:
     """`operand` as `to`, where the types differ.  TYPE_MISMATCH where Spark has no such cast."""
     if operand.type == to:
         return operand
-    template = in_template_of_cast(operand.type, to)
+    template = cast_template(operand.type, to)
     return Expr(lowered(exp.Cast(this=operand.tree, to=data_type(to)), template), to)
 
 
@@ -59,7 +58,8 @@ def data_type(type_: pa.DataType) -> exp.DataType:
     return exp.DataType.from_str(name, dialect="spark")
 
 
-def in_template_of_cast(source: pa.DataType, to: pa.DataType) -> str:
+def cast_template(source: pa.DataType, to: pa.DataType) -> str:
+    """What DuckDB has to do for the cast, as a template over `{0}`."""
     if source == to:
         return "{0}"
     if source == VOID:
@@ -93,14 +93,16 @@ def _plain(to: pa.DataType) -> str:
 def _from_number(source: pa.DataType, to: pa.DataType) -> str | None:
     if is_integral(to) and not is_integral(source):
         return f"TRY_CAST(trunc({{0}}) AS {duckdb_type(to)})"  # DuckDB would round
+    if to == FLOAT and not is_integral(source):
+        # a DOUBLE beyond FLOAT's range is infinite
+        far = "CASE WHEN {0} > 0 THEN CAST('inf' AS FLOAT) WHEN {0} < 0 THEN CAST('-inf' AS FLOAT) END"
+        return f"coalesce(TRY_CAST({{0}} AS FLOAT), {far})"
     if is_numeric(to) or to == BOOLEAN:
         return _plain(to)
     if to == TIMESTAMP:
         if is_float(source):
             return f"TRY(make_timestamp(TRY_CAST(trunc({{0}} * {_MICROS}) AS BIGINT)))"
         return f"TRY(make_timestamp(TRY_CAST(trunc(CAST({{0}} AS DECIMAL(38,6)) * {_MICROS}) AS BIGINT)))"
-    if to == BINARY and is_integral(source):
-        return f"unhex(printf('%0{source.bit_width // 4}x', {{0}}))"
     return None
 
 
@@ -118,11 +120,11 @@ def _from_datetime(source: pa.DataType, to: pa.DataType) -> str | None:
 
 def _nested(source: pa.DataType, to: pa.DataType) -> str | None:
     if is_array(source) and is_array(to):
-        inner = in_template_of_cast(source.value_type, to.value_type).format('"x"')
+        inner = cast_template(source.value_type, to.value_type).format('"x"')
         return f'list_transform({{0}}, lambda "x": {in_template(inner)})'
     if is_map(source) and is_map(to):
-        key = in_template_of_cast(source.key_type, to.key_type).format('"x".key')
-        value = in_template_of_cast(source.item_type, to.item_type).format('"x".value')
+        key = cast_template(source.key_type, to.key_type).format('"x".key')
+        value = cast_template(source.item_type, to.item_type).format('"x".value')
         pair = in_template(f"{{'key': {key}, 'value': {value}}}")
         return f'map_from_entries(list_transform(map_entries({{0}}), lambda "x": {pair}))'
     if is_struct(source) and is_struct(to) and len(source) == len(to):
@@ -133,7 +135,7 @@ def _nested(source: pa.DataType, to: pa.DataType) -> str | None:
 
 
 def _field_cast(old: pa.Field, new: pa.Field) -> str:
-    value = in_template_of_cast(old.type, new.type).format('"x".' + quoted(old.name))
+    value = cast_template(old.type, new.type).format('"x".' + quoted(old.name))
     return f"{text(new.name)}: {value}"
 
 
@@ -146,14 +148,14 @@ def _from_string(to: pa.DataType) -> str | None:
     if is_decimal(to):
         return _matched(_DECIMAL, to)
     if is_float(to):
-        return f"millstream_to_double({{0}})::{duckdb_type(to)}" if to == FLOAT else "millstream_to_double({0})"
+        return f"millstream_to_{'float' if to == FLOAT else 'double'}({{0}})"
     if to == BOOLEAN:
         trimmed = f"lower(regexp_extract({{0}}, {text(rf'^{_SPACE}(.*?){_SPACE}$')}, 1))"
         return f"CASE WHEN {trimmed} IN ({_TRUE}) THEN TRUE WHEN {trimmed} IN ({_FALSE}) THEN FALSE END"
     if to == DATE:
         return "millstream_to_date({0})"
     if is_timestamp(to):
-        return "millstream_to_timestamp({0})"
+        return "millstream_to_timestamp({0})" if to == TIMESTAMP else "millstream_to_timestamp_ntz({0})"
     if to == BINARY:
         return "encode({0})"
     return None
@@ -174,6 +176,3 @@ def _to_string(source: pa.DataType) -> str | None:
     if is_array(source) or is_map(source) or is_struct(source):
         raise NotSupported(f"cannot cast {named(source)} to STRING", hint="Use array_join, or take the parts you need.")
     return None
-
-
-__all__ = ["BIGINT", "INTERVAL", "TIMESTAMP_NTZ", "cast", "data_type"]

@@ -101,6 +101,11 @@ def constant_text(operand: Expr) -> str | None:
     return str(tree.this) if isinstance(tree, exp.Literal) and tree.is_string else None
 
 
+def constant_truth(operand: Expr) -> bool | None:
+    """The value, if the operand is TRUE or FALSE."""
+    return bool(operand.tree.this) if isinstance(operand.tree, exp.Boolean) else None
+
+
 def _binary(digits: str) -> Expr:
     even = digits if len(digits) % 2 == 0 else "0" + digits
     escaped = "".join(f"\\x{even[i : i + 2].upper()}" for i in range(0, len(even), 2))

@@ -18,7 +18,7 @@ from millstream.language.coercion import (
     is_decimal,
     is_integral,
     is_map,
-    is_numeric,
+    is_nested,
     is_orderable,
     named,
     widened,
@@ -39,10 +39,18 @@ COMPARISONS = tuple(_WORDS)
 
 def comparison(kind: type[exp.Expr], left: Expr, right: Expr) -> Expr:
     left, right = comparable(left, right)
-    if kind in (exp.LT, exp.LTE, exp.GT, exp.GTE) and not is_orderable(left.type):
-        raise TypeMismatch(f"{named(left.type)} has no order")
+    if kind in (exp.LT, exp.LTE, exp.GT, exp.GTE):
+        check_ordered(left.type)
     tree = kind(this=left.tree, expression=right.tree)
     return Expr(lowered(tree, f"({{0}} {_WORDS[kind]} {{1}})"), BOOLEAN)
+
+
+def check_ordered(type_: pa.DataType) -> None:
+    """Refuses what has no order, and what is ordered otherwise by DuckDB: to Spark a NULL inside an array comes first."""
+    if not is_orderable(type_):
+        raise TypeMismatch(f"{named(type_)} has no order")
+    if is_nested(type_):
+        raise NotSupported(f"the order of {named(type_)} is not supported", hint="Compare the parts you mean.")
 
 
 def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
@@ -56,7 +64,8 @@ def comparison_type(left: Expr, right: Expr) -> pa.DataType:
         is_decimal(side.type) or is_integral(side.type) for side in (left, right)
     ):
         return wider_decimal(as_decimal(left, right).type, as_decimal(right, left).type)
-    type_ = common_type(left.type, right.type)
+    both_nested = not is_atomic(left.type) and not is_atomic(right.type)
+    type_ = common_type(left.type, right.type, from_text=not both_nested)
     if type_ is None or is_map(type_):
         raise TypeMismatch(f"cannot compare {named(left.type)} with {named(right.type)}")
     return type_
@@ -80,11 +89,11 @@ def between(operand: Expr, low: Expr, high: Expr) -> Expr:
     return Expr(exp.And(this=above.tree, expression=below.tree), BOOLEAN)
 
 
-def boolean(operand: Expr, where: str) -> Expr:
-    """The operand as a condition; strings and NULL are cast, as Spark does."""
+def boolean(operand: Expr, where: str, *, from_text: bool = False) -> Expr:
+    """The operand as a condition.  Spark reads strings as truth values for NOT, AND and OR only (`from_text`)."""
     if operand.type == BOOLEAN:
         return operand
-    if operand.type in (STRING, VOID):
+    if operand.type == VOID or (from_text and operand.type == STRING):
         return cast(operand, BOOLEAN)
     raise TypeMismatch(f"{where} must be BOOLEAN, found {named(operand.type)}")
 
@@ -94,7 +103,7 @@ def is_null(operand: Expr) -> Expr:
 
 
 def is_truth(operand: Expr, *, truth: bool) -> Expr:
-    operand = boolean(operand, "IS TRUE")
+    operand = boolean(operand, "IS TRUE", from_text=True)
     word = "TRUE" if truth else "FALSE"
     return Expr(lowered(exp.Is(this=operand.tree, expression=exp.Boolean(this=truth)), f"({{0}} IS NOT DISTINCT FROM {word})"), BOOLEAN)
 
@@ -132,6 +141,3 @@ def matches(operand: Expr, pattern: Expr) -> Expr:
         raise NotSupported("a regular expression must be a string literal", hint="Write the pattern in quotes.")
     tree = exp.RegexpLike(this=operand.tree, expression=pattern.tree)
     return Expr(lowered(tree, "regexp_matches({0}, {1})"), BOOLEAN)
-
-
-__all__ = ["COMPARISONS", "between", "boolean", "comparable", "comparison", "is_null", "is_numeric", "like", "matches", "membership"]

@@ -7,6 +7,7 @@ so what the parser has rearranged is written out in Spark's dialect again and re
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -27,7 +28,7 @@ class SparkCalls(Spark):
         STRING_ESCAPES = [*Spark.Tokenizer.STRING_ESCAPES, "'"]  # 'it''s'
 
     class Parser(SparkParser):
-        FUNCTIONS: dict[str, Callable[..., exp.Expr]] = {}
+        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
         FUNCTION_PARSERS = {name: rule for name, rule in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS}
 
 
@@ -36,9 +37,36 @@ def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     match node:
         case exp.Anonymous():
             return node.name, node.expressions
+        case exp.DPipe():
+            return "concat", [node.this, node.expression]
+        case exp.BitwiseLeftShift():
+            return "shiftleft", [node.this, node.expression]
+        case exp.BitwiseRightShift():
+            return "shiftright", [node.this, node.expression]
+        case exp.Extract():
+            return "extract", [exp.Literal.string(node.this.name), node.expression]
+        case exp.Substring():
+            return "substring", _present(node, "this", "start", "length")
+        case exp.StrPosition():
+            return "locate", _present(node, "substr", "this", "position")
+        case exp.Overlay():
+            return "overlay", _present(node, "this", "expression", "from_", "for_")
+        case exp.Trim():
+            return _trim(node)
+        case exp.Transform():
+            return "transform", [node.this, node.expression]
         case exp.Func():
             return _reread(node)
     raise NotSupported(f'"{node.sql(dialect="spark")}" is not supported here')
+
+
+def _present(node: exp.Expr, *names: str) -> list[exp.Expr]:
+    return [node.args[name] for name in names if node.args.get(name) is not None]
+
+
+def _trim(node: exp.Trim) -> tuple[str, list[exp.Expr]]:
+    side = str(node.args.get("position") or "BOTH").upper()
+    return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), _present(node, "expression", "this")
 
 
 def _reread(node: exp.Expr) -> tuple[str, list[exp.Expr]]:

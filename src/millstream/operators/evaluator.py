@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
+from millstream.plan.duckdb_macros import macro_statements
 
 Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
@@ -28,7 +29,10 @@ _PREDICATE = "keep"
 class Evaluator:
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
+        connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
+        for statement in macro_statements():
+            connection.execute(statement)
+        return connection
 
     def project(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
         """One output column for each (name, SQL, type), of exactly that type."""

@@ -81,6 +81,21 @@ def _to_date() -> str:
     return _bound(parts, f"TRY(make_date(TRY_CAST(v.y AS BIGINT), {_number('v.m', 1)}, {_number('v.d', 1)}))")
 
 
+def _crc32() -> str:
+    """The checksum byte by byte, from a table of the 256 remainders."""
+    table = []
+    for byte in range(256):
+        rest = byte
+        for _ in range(8):
+            rest = (rest >> 1) ^ (0xEDB88320 if rest & 1 else 0)
+        table.append(str(rest))
+    remainders = f"CAST([{', '.join(table)}] AS BIGINT[])"
+    digits = "CAST('0x' || hex(v)[2 * i - 1:2 * i] AS BIGINT)"
+    one_byte = f"xor({remainders}[(xor(c, b) & 255) + 1], c >> 8)"
+    every = f"list_reduce(list_transform(range(1, octet_length(v) + 1), lambda i: {digits}), lambda c, b: {one_byte}, 4294967295)"
+    return _bound("x", f"xor({every}, 4294967295)")
+
+
 def _unscaled() -> str:
     """A decimal's digits as a whole number."""
     return "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)"
@@ -104,8 +119,8 @@ _WIDTH_BUCKET = """CASE
 _SUBSTRING_INDEX = """CASE
     WHEN n IS NULL OR d IS NULL THEN NULL
     WHEN n = 0 OR d = '' THEN CASE WHEN x IS NOT NULL THEN '' END
-    WHEN n > 0 THEN array_to_string(string_split(x, d)[:n], d)
-    ELSE array_to_string(string_split(x, d)[n:], d) END"""
+    WHEN n > 0 THEN millstream_join(string_split(x, d)[:n], d)
+    ELSE millstream_join(string_split(x, d)[n:], d) END"""
 _QUOTE = """chr(39) || replace(replace(x, chr(92), chr(92) || chr(92)), chr(39), chr(92) || chr(39)) || chr(39)"""
 _ARRAY_INSERT = """CASE
     WHEN p IS NULL OR x IS NULL OR p = 0 THEN NULL
@@ -123,6 +138,7 @@ _STR_TO_MAP = """TRY(map_from_entries(list_transform(string_split(x, d), lambda 
     'key': CASE WHEN strpos(e, kv) > 0 THEN left(e, strpos(e, kv) - 1) ELSE e END,
     'value': CASE WHEN strpos(e, kv) > 0 THEN substring(e, strpos(e, kv) + length(kv)) END})))"""
 _HYPOT = """CASE
+    WHEN a IS NULL OR b IS NULL THEN NULL
     WHEN isinf(a) OR isinf(b) THEN CAST('inf' AS DOUBLE)
     WHEN isnan(a) OR isnan(b) THEN CAST('nan' AS DOUBLE)
     WHEN a = 0 AND b = 0 THEN 0.0::DOUBLE
@@ -130,14 +146,19 @@ _HYPOT = """CASE
 
 MACROS: dict[str, str] = {
     "millstream_floor_div(a, n)": "((a - ((a % n) + n) % n) // n)",
+    "millstream_join(x, d)": "CASE WHEN len(x) = 0 THEN '' ELSE list_reduce(x, lambda a, b: a || d || b) END",
     "millstream_hypot(a, b)": _HYPOT,
     "millstream_width_bucket(x, lo, hi, n)": _WIDTH_BUCKET,
     "millstream_bit_get(x, p)": "CASE WHEN p BETWEEN 0 AND 63 THEN CAST((CAST(x AS BIGINT) >> p) & 1 AS TINYINT) END",
-    "millstream_initcap(x)": "array_to_string(list_transform(string_split(lower(x), ' '), lambda w: upper(w[1]) || w[2:]), ' ')",
+    "millstream_initcap(x)": "array_to_string(list_transform(string_split(lower(x), ' '),"
+    " lambda w: CASE w[1] WHEN 'ß' THEN 'Ss' ELSE upper(w[1]) END || w[2:]), ' ')",
     "millstream_overlay(x, r, p, n)": "(left(x, greatest(p - 1, 0)) || r || substring(x, greatest(p, 1) + n))",
     "millstream_substring_index(x, d, n)": _SUBSTRING_INDEX,
     "millstream_quote(x)": _QUOTE,
     "millstream_url_encode(x)": "replace(replace(replace(url_encode(x), '%20', '+'), '%2A', '*'), '~', '%7E')",
+    "millstream_url_decode(x)": "CASE WHEN regexp_full_match(x, '(?s)(?:[^%]|%[0-9A-Fa-f]{2})*')"
+    " THEN TRY(url_decode(replace(x, '+', ' '))) END",
+    "millstream_crc32(x)": _crc32(),
     "millstream_months_exact(a, b)": _MONTHS_EXACT,
     "millstream_months_between(a, b, rounded)": _MONTHS_BETWEEN,
     "millstream_array_distinct(x)": f"list_transform([x], lambda v: {_DISTINCT})[1]",
@@ -145,9 +166,11 @@ MACROS: dict[str, str] = {
     " CASE WHEN g IS NULL THEN list_count(b) = len(b) ELSE NOT list_contains(b, g) END)) END",
     "millstream_array_intersect(a, b)": "CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE millstream_array_distinct(list_filter(a, lambda g:"
     " CASE WHEN g IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, g) END)) END",
+    "millstream_array_union(a, b)": "CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE millstream_array_distinct(list_concat(a, b)) END",
     "millstream_array_insert(x, p, e)": _ARRAY_INSERT,
     "millstream_slice(x, s, n)": _SLICE,
-    "millstream_sequence(a, b, s)": "CASE WHEN a = b THEN [a] WHEN (b > a AND s > 0) OR (b < a AND s < 0) THEN TRY(generate_series(a, b, s)) END",
+    "millstream_sequence(a, b, s)": "CASE WHEN a = b THEN [a]"
+    " WHEN (b > a AND s > 0) OR (b < a AND s < 0) THEN TRY(generate_series(a, b, s)) END",
     "millstream_str_to_map(x, d, kv)": _STR_TO_MAP,
     "millstream_double_to_string(x)": _bound("x", _floating_text()),
     "millstream_float_to_string(x)": _bound("x", _floating_text()),
