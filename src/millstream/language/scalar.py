@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from millstream.core.errors import MillstreamError, NotSupported, TypeMismatch
 from millstream.language.coercion import BIGINT, DOUBLE, MAX_PRECISION, STRING, VOID, is_atomic, is_decimal, is_float, is_integral, named
+from millstream.language.column_names import column_name as output_name
 from millstream.language.scalar_binder import Resolve, ScalarBinder
-from millstream.language.scalar_names import output_name
 from millstream.language.scalar_predicates import boolean
 from millstream.language.spans import span_of
 from millstream.plan.expression import Expr

@@ -1,35 +1,17 @@
-"""Function calls and type names as the parser leaves them, in one form: the name that was written, and the arguments.
+"""Function calls and type names as the parser leaves them, in one form: a name, and the arguments in Spark's order.
 
-sqlglot gives many functions a class of their own and rearranges their arguments.  Binding goes by Spark's names,
-so what the parser has rearranged is written out in Spark's dialect again and read with every function left as it is.
+Our dialect reads functions as they are written (`exp.Anonymous`); what has a syntax of its own, such as
+`EXTRACT(year FROM ts)` or `a || b`, has a node of its own, and becomes a call here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.parsers.spark import SparkParser
 
 from millstream.core.errors import NotSupported, TypeMismatch
 from millstream.core.schema import type_from_name
 from millstream.plan.duckdb_sql import MONTHS
-
-_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
-
-
-class SparkCalls(Spark):
-    """Spark's dialect, with functions read as they are written."""
-
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = [*Spark.Tokenizer.STRING_ESCAPES, "'"]  # 'it''s'
-
-    class Parser(SparkParser):
-        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
-        FUNCTION_PARSERS = {name: rule for name, rule in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS}
 
 
 def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
@@ -53,10 +35,6 @@ def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
             return "overlay", _present(node, "this", "expression", "from_", "for_")
         case exp.Trim():
             return _trim(node)
-        case exp.Transform():
-            return "transform", [node.this, node.expression]
-        case exp.Func():
-            return _reread(node)
     raise NotSupported(f'"{node.sql(dialect="spark")}" is not supported here')
 
 
@@ -67,13 +45,6 @@ def _present(node: exp.Expr, *names: str) -> list[exp.Expr]:
 def _trim(node: exp.Trim) -> tuple[str, list[exp.Expr]]:
     side = str(node.args.get("position") or "BOTH").upper()
     return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), _present(node, "expression", "this")
-
-
-def _reread(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
-    again: exp.Expr = exp.maybe_parse(node.sql(dialect="spark"), dialect=SparkCalls)
-    if isinstance(again, exp.Anonymous):
-        return again.name, again.expressions
-    raise NotSupported(f'"{node.sql(dialect="spark")}" is not supported here')
 
 
 def declared_type(node: exp.DataType) -> pa.DataType:
