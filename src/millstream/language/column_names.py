@@ -85,8 +85,12 @@ def shown(tree: exp.Expr) -> str:
         case exp.Column():
             return "*" if isinstance(tree.this, exp.Star) else str(tree.name)
         case exp.Dot():
-            return f"{shown(tree.this)}.{shown(tree.expression)}"
-        case exp.Identifier() | exp.Var() | exp.Placeholder():
+            return f"{shown(tree.this)}.{tree.expression.name}"
+        case exp.Identifier():  # columns do not get this far
+            return "namedlambdavariable()"
+        case exp.Lambda():
+            return f"lambdafunction({_listed([tree.this, *tree.expressions])})"
+        case exp.Var():
             return tree.name
         case exp.Literal():
             return tree.name if tree.is_string else number_name(tree.name)

@@ -17,8 +17,9 @@ from millstream.core.errors import MillstreamError, ParseError, Span, did_you_me
 from millstream.language.change_syntax import At, parse_at, parse_delete, parse_insert, parse_update, split_at
 from millstream.language.create_syntax import parse_create
 from millstream.language.cursor import Cursor, token_span
-from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer, SyntaxFailure
+from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer
 from millstream.language.statements import CreateQuery, Describe, Drop, Explain, Kind, Kinds, Select, Show, Statement
+from millstream.language.strict_parser import SyntaxFailure
 
 _KINDS: dict[str, Kind] = {"STREAM": "stream", "RELATION": "relation", "QUERY": "query", "SINK": "sink"}
 _PLURALS: dict[str, Kinds] = {"STREAMS": "streams", "RELATIONS": "relations", "QUERIES": "queries", "SINKS": "sinks"}

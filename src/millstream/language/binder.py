@@ -1,0 +1,152 @@
+"""A SELECT over the catalog's names becomes a logical plan over resolved, typed columns.
+
+    FROM        Scan, Window                      from_binder
+    WHERE       Filter                            over the window's contents
+    GROUP BY    Project, Aggregate                group_by, aggregate_binder
+    HAVING      Filter
+    SELECT      Project, Aggregate for DISTINCT   select_list
+    ISTREAM ..  ToStream                          or by default, if the answer can only grow
+
+What is not there yet is refused in unsupported.py and from_binder.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.core.errors import MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.language.aggregate_binder import Grouping, find_aggregate, is_aggregate, refuse_aggregate
+from millstream.language.catalog import Catalog
+from millstream.language.from_binder import BoundSelect, bind_from
+from millstream.language.group_by import group_keys
+from millstream.language.scope import Scope, Visible
+from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
+from millstream.language.spans import span_of
+from millstream.language.typed import Typed, bind_condition, bind_over
+from millstream.language.unsupported import check_expression, check_select, not_supported
+from millstream.plan.expression import Named
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, ToStream
+
+
+def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
+    """`sql` is the text that the places in `select` refer to."""
+    try:
+        return _Binder(catalog, sql).query(select)
+    except MillstreamError as error:
+        raise error.in_sql(sql) from None
+    except RecursionError:
+        raise NotSupported("the query is nested too deeply", hint="Break it into several queries.", span=Span(0, 1), sql=sql) from None
+
+
+class _Binder:
+    def __init__(self, catalog: Catalog, sql: str) -> None:
+        self._catalog, self._sql = catalog, sql
+
+    def query(self, tree: exp.Expr) -> BoundQuery:
+        while isinstance(tree, exp.Subquery) and tree.is_wrapper:
+            tree = tree.this
+        if isinstance(tree, exp.SetOperation):
+            raise not_supported(type(tree).__name__.upper(), tree, self._sql)
+        if not isinstance(tree, exp.Select):
+            raise not_supported("this query", tree, self._sql)
+        bound = self.select(tree)
+        kind = tree.args.get("to_stream")
+        if kind is None and not bound.has_window and bound.grows_only:
+            kind = "istream"
+        plan = ToStream(bound.plan, kind) if kind is not None else bound.plan
+        return BoundQuery(plan, tuple(visible.name for visible in bound.columns), self._sql)
+
+    def select(self, select: exp.Select) -> BoundSelect:
+        check_select(select, self._sql)
+        from_ = select.args.get("from_")
+        if from_ is None:
+            hint = "Name a stream: SELECT ... FROM my_stream."
+            raise NotSupported("a continuous query needs FROM", hint=hint, span=span_of(select), sql=self._sql)
+        source, scope = bind_from(from_, self._catalog, self.select, self._sql)
+        plan = self._filtered(source.plan, select.args.get("where"), scope)
+        items = bind_items(select, scope)
+        keys = group_keys(select.args.get("group"), items, scope)
+        if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
+            bound = self._grouped(replace(source, plan=plan), select, items, Grouping(scope, keys), scope)
+        else:
+            bound = self._projected(replace(source, plan=plan), items, scope)
+        return self._distinct(bound, select) if select.args.get("distinct") else bound
+
+    # --- clauses ---------------------------------------------------------------------------
+
+    def _filtered(self, plan: Plan, where: exp.Where | None, scope: Scope) -> Plan:
+        if where is None:
+            return plan
+        condition = where.this
+        check_expression(condition, self._sql)
+        refuse_stars(condition, self._sql)
+        refuse_aggregate(condition, "WHERE", self._sql)
+        return Filter(plan, bind_condition(scope.bare(condition), scope, self._sql, "WHERE"))
+
+    def _grouped(self, source: BoundSelect, select: exp.Select, items: list[Item], grouping: Grouping, scope: Scope) -> BoundSelect:
+        if source.has_aggregate:
+            raise not_supported(
+                "an aggregate over an aggregate", select.args.get("from_"), self._sql, "Name the inner one with CREATE QUERY."
+            )
+        above = [replace(item, tree=grouping.above(item.tree)) for item in items]
+        having = select.args.get("having")
+        condition = self._having(having, items, grouping, scope) if having is not None else None
+        plan: Plan = grouping.plan(source.plan)
+        if condition is not None:
+            plan = Filter(plan, bind_condition(condition, grouping, self._sql, "HAVING"))
+        # keys alone are DISTINCT: more rows can only add to the answer
+        grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys
+        bound = self._projected(replace(source, plan=plan), above, grouping)
+        return replace(bound, grows_only=grows_only, has_aggregate=True)
+
+    def _having(self, having: exp.Having, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
+        check_expression(having.this, self._sql)
+        refuse_stars(having.this, self._sql)
+
+        def written(node: exp.Expr) -> exp.Expr:
+            """Aliases written out; a column of FROM comes first only if it is a key.  Inside aggregates there are no aliases."""
+            if is_aggregate(node):
+                return node
+            if isinstance(node, exp.Column):
+                if len(node.parts) > 1 or (scope.knows(node) and grouping.has_key(scope.bare(node))):
+                    return node
+                item = find_alias(node, items, self._sql)
+                return written_out(item, node) if item is not None else node
+            for child in list(node.iter_expressions()):
+                new = written(child)
+                if new is not child:
+                    child.replace(new)
+            return node
+
+        return grouping.above(scope.bare(written(having.this.copy())))
+
+    def _projected(self, source: BoundSelect, items: list[Item], columns: Typed) -> BoundSelect:
+        names = _plan_names(item.name for item in items)
+        named = tuple(Named(name, bind_over(item.tree, columns, self._sql)) for name, item in zip(names, items, strict=True))
+        visible = tuple(Visible(item.name, named_.name, named_.expr.type) for item, named_ in zip(items, named, strict=True))
+        return replace(source, plan=Project(source.plan, named), columns=visible)
+
+    def _distinct(self, bound: BoundSelect, select: exp.Select) -> BoundSelect:
+        for visible in bound.columns:
+            if pa.types.is_map(visible.type):
+                raise TypeMismatch(f'DISTINCT cannot compare the MAP "{visible.name}"', span=span_of(select.expressions[0]), sql=self._sql)
+        plan = Aggregate(bound.plan, tuple(visible.column for visible in bound.columns), ())
+        return replace(bound, plan=plan, has_aggregate=True)
+
+
+def _plan_names(names: Iterable[str]) -> list[str]:
+    """Plain, different names for the plan's columns, as close as can be to those the user sees."""
+    taken: list[str] = []
+    for name in names:
+        plain = re.sub(r"[^0-9A-Za-z_]+", "_", name).strip("_") or "column"
+        plain = f"c{plain}" if plain[0].isdigit() else plain
+        candidate, number = plain, 2
+        while candidate.lower() in (other.lower() for other in taken):
+            candidate, number = f"{plain}_{number}", number + 1
+        taken.append(candidate)
+    return taken

@@ -1,0 +1,70 @@
+"""What parses but cannot run continuously yet: always NOT_SUPPORTED at the construct, never a wrong plan.
+
+Clauses are checked by what is allowed, not by what is known to be missing: a clause that nobody thought
+of is refused too.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millstream.core.errors import NotSupported
+from millstream.language.spans import span_of
+
+_SELECT = {"expressions", "distinct", "from_", "where", "group", "having", "to_stream", "hint"}
+_TABLE = {"this", "alias", "stream_window"}
+_GROUP = {"expressions", "all"}
+_CLAUSES = {
+    "with_": "WITH", "joins": "a join", "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "windows": "WINDOW", "qualify": "QUALIFY", "pivots": "PIVOT",
+    "sample": "TABLESAMPLE", "grouping_sets": "GROUPING SETS", "cube": "CUBE", "rollup": "ROLLUP", "version": "time travel",
+    "db": "a name with a dot", "columns": "a list of column names behind an alias",
+}  # fmt: skip
+_HINTS = {
+    "order": "The rows of a continuous answer have no order.",
+    "with_": "Name the part with CREATE QUERY, or write it as a subquery in FROM.",
+}
+_EXPRESSIONS: dict[type[exp.Expr], str] = {
+    exp.Window: "OVER", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
+    exp.RespectNulls: "RESPECT NULLS", exp.Exists: "EXISTS", exp.Subquery: "a subquery in an expression",
+    exp.Select: "a subquery in an expression", exp.SetOperation: "a subquery in an expression", exp.Any: "ANY", exp.All: "ALL",
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS", exp.Distinct: "DISTINCT in an aggregate", exp.Ordered: "ORDER BY in an aggregate",
+}  # fmt: skip
+
+
+def not_supported(what: str, node: exp.Expr | None, sql: str, hint: str | None = None) -> NotSupported:
+    return NotSupported(f"{what} is not supported in a continuous query yet", hint=hint, span=span_of(node), sql=sql)
+
+
+def check_select(select: exp.Select, sql: str) -> None:
+    _check_clauses(select, _SELECT, sql)
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise not_supported("DISTINCT ON", distinct, sql)
+    group = select.args.get("group")
+    if group is not None:
+        _check_clauses(group, _GROUP, sql)
+
+
+def check_source(source: exp.Table | exp.Subquery, sql: str) -> None:
+    _check_clauses(source, _TABLE, sql)
+    alias = source.args.get("alias")
+    if isinstance(alias, exp.TableAlias):
+        _check_clauses(alias, {"this"}, sql)
+
+
+def check_expression(tree: exp.Expr, sql: str) -> None:
+    for node in tree.walk():
+        for kind, what in _EXPRESSIONS.items():
+            if isinstance(node, kind):
+                raise not_supported(what, node, sql)
+
+
+def _check_clauses(node: exp.Expr, allowed: set[str], sql: str) -> None:
+    for key, value in node.args.items():
+        if key in allowed or not value:
+            continue
+        first = value[0] if isinstance(value, list) else value
+        place = first if isinstance(first, exp.Expr) and span_of(first) else node
+        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql, _HINTS.get(key))
