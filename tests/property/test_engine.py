@@ -82,7 +82,7 @@ def cases(draw: st.DrawFn) -> tuple[str, WindowModel, int, str, int, list[Action
 
 
 @given(case=cases())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_relation_equals_recomputation_at_every_instant(case: tuple[str, WindowModel, int, str, int, list[Action]]) -> None:
     name, window, slack, partition, buckets, history = case
     query: QueryModel = QUERIES[name]
@@ -104,7 +104,7 @@ def test_relation_equals_recomputation_at_every_instant(case: tuple[str, WindowM
 
 @pytest.mark.parametrize("kind", ["ISTREAM", "DSTREAM", "RSTREAM"])
 @given(case=cases())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_stream_equals_recomputation_at_every_instant(kind: str, case: tuple[str, WindowModel, int, str, int, list[Action]]) -> None:
     name, window, slack, partition, buckets, history = case
     query: QueryModel = QUERIES[name]

@@ -69,8 +69,20 @@ class Engine:
 
     # --- queries
 
+    def create_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
+        """A new standing query.  Over streams that have come somewhere already it answers at once, from what they retain."""
+        with self.lock:
+            query = self.add_query(name, incarnation, bound, plan)
+            query.created_at = self.frontier_of(query)
+            if query.created_at > NEVER_BEFORE:
+                self.ensure_started(query)
+            if query.error is not None:
+                self.drop_query(query)
+                raise query.error
+            return query
+
     def add_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
-        """A standing query, new or found again: in the latter case it goes on where its last committed tick left it."""
+        """A standing query; one that has run before goes on where its last committed tick left it."""
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
             query = RunningQuery(name, incarnation, bound, plan, changelog)

@@ -39,6 +39,7 @@ class RunningQuery:
     bound: BoundQuery
     plan: PhysicalPlan
     changelog: Changelog
+    created_at: Micros = NEVER_BEFORE  # the frontier at that moment
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None

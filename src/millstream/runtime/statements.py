@@ -51,7 +51,7 @@ class Statements:
     def reopen(self) -> None:
         """Everything that the catalog on disk names, as it was."""
         for saved in self._file.entries:
-            self._define(parse_one(saved.sql), saved.id)
+            self._define(parse_one(saved.sql), saved.id, reopening=True)
 
     # --- statements
 
@@ -123,13 +123,13 @@ class Statements:
         before = self.catalog
         number = self._file.append(to_sql(statement))
         try:
-            return self._define(statement, number)
+            return self._define(statement, number, reopening=False)
         except BaseException:
             self.catalog = before
             self._file.remove([number])
             raise
 
-    def _define(self, statement: ast.Statement, number: int) -> RunningQuery | None:
+    def _define(self, statement: ast.Statement, number: int, *, reopening: bool) -> RunningQuery | None:
         match statement:
             case ast.CreateStream():
                 self.catalog = self.catalog.with_stream(statement)
@@ -138,7 +138,7 @@ class Statements:
                 self.catalog = self.catalog.with_relation(statement)
                 self._open_relation(self.catalog.relation(statement.name))
             case ast.CreateQuery():
-                return self._open_query(statement, str(number))
+                return self._open_query(statement, str(number), reopening=reopening)
             case ast.CreateSink():
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
@@ -155,10 +155,11 @@ class Statements:
             raise NotSupported(f'relation "{entry.name}": FROM is not there yet', hint="Create it without FROM and insert its rows.")
         self._relations.open(entry)
 
-    def _open_query(self, statement: ast.CreateQuery, incarnation: str) -> RunningQuery:
+    def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
         compiled = self._compiled(statement.select, statement.text)
         self.catalog = self.catalog.with_query(statement, compiled.fields, is_stream=compiled.bound.is_stream)
-        return self._engine.add_query(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
+        add = self._engine.add_query if reopening else self._engine.create_query
+        return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
 
     def _compiled(self, select: exp.Expr, sql: str) -> Compiled:
         return compile_query(select, self.catalog, sql)
@@ -201,7 +202,7 @@ class Statements:
         while name in self.catalog or name in self._engine.queries:
             self._anonymous += 1
             name = f"query_{self._anonymous}"
-        return self._engine.add_query(name, f"session-{uuid.uuid4().hex}", compiled.bound, compiled.physical)
+        return self._engine.create_query(name, f"session-{uuid.uuid4().hex}", compiled.bound, compiled.physical)
 
     def _finished_table(self, name: str, part: str | None) -> pa.Table:
         """What a name stands for in a question that is answered once: a relation, a query's answer, a stream's late rows."""

@@ -114,14 +114,16 @@ def span_replay(query: RunningQuery, logs: Mapping[str, StreamLog]) -> Span:
 
 
 def _first_span(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Micros) -> Span:
-    """A new query looks back as far as its windows reach, and begins with its answer at the frontier."""
+    """A query created before any event tells everything from the beginning; one created later looks back as far as its
+    windows reach, and begins with its answer at the frontier of that moment."""
+    if query.created_at == NEVER_BEFORE:
+        chunks, fed = _since(query, logs, NEVER_BEFORE)
+        return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None))
     reach = query.history_us
-    chunks, fed = _since(query, logs, NEVER_BEFORE if reach is None else frontier - reach)
-    emit: Literal["changes", "net", "nothing"] = "changes"
-    if frontier > BEGINNING:
-        emit = "nothing" if query.is_stream else "net"
-    after = dict.fromkeys(chunks, -1)
-    return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, after, Rebuild(None), emit, snapshot=frontier > BEGINNING)
+    chunks, fed = _since(query, logs, NEVER_BEFORE if reach is None else query.created_at - reach)
+    emit: Literal["net", "nothing"] = "nothing" if query.is_stream else "net"
+    # snapshotted at once: what a later replay would start from may have left the log by then
+    return Span(query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None), emit, snapshot=True)
 
 
 def _since(query: RunningQuery, logs: Mapping[str, StreamLog], ts: Micros) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:

@@ -50,6 +50,10 @@ class SparkRunner:
         """Start the bucket's processes and let them load what they need, so that the first tick is like any other."""
         self._run(worker_process.warm_up, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
 
+    def process_ids(self) -> list[int]:
+        """The Python processes that hold the buckets' caches now."""
+        return self._run(worker_process.process_id, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+
     def _anchor(self, bucket: int) -> RDD[int]:
         return self._context.parallelize([bucket], 1).cache()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
@@ -23,3 +24,7 @@ def run_map(task: MapTask) -> MapResult:
 
 def warm_up(_: None) -> None:
     _worker().warm_up()
+
+
+def process_id(_: None) -> int:
+    return os.getpid()
