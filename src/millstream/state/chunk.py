@@ -45,7 +45,7 @@ def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucke
 
 def read_chunk(directory: str | Path, info: ChunkInfo, columns: Sequence[str] | None = None, *, schema: Schema | None = None) -> pa.Table:
     """The chunk's rows as written.  With `schema` its columns get the declared types back (INTERVAL and VOID have others on disk)."""
-    rows = read_parquet(Path(directory) / info.path, size=info.bytes, columns=columns)
+    rows = read_parquet(Path(directory) / info.path, size=info.bytes, rows=info.rows, columns=columns)
     if schema is None:
         return rows
     types = {field.name: field.type for field in schema}

@@ -57,4 +57,4 @@ def write_output(directory: str | Path, batch: SignedBatch, columns: Sequence[st
 
 
 def read_output(directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None) -> pa.Table:
-    return read_parquet(Path(directory) / file.path, size=file.bytes, columns=columns)
+    return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns)

@@ -54,18 +54,21 @@ def _write(path: Path, rows: pa.Table, statistics: Sequence[str]) -> None:
     )
 
 
-def read_parquet(path: Path, *, size: int, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parquet(path: Path, *, size: int, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
     """The columns asked for, in that order; DataDamaged if the file is not there, not whole or not what was written."""
     try:
         if os.path.getsize(path) != size:
             raise DataDamaged(f'the file "{path}" has {os.path.getsize(path)} bytes, {size} were written', hint=_HINT)
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-        rows = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        table = table if columns is None else table.select(list(columns))
     except FileNotFoundError as error:
         raise DataDamaged(f'the file "{path}" is missing', hint=_HINT) from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise DataDamaged(f'the file "{path}" is damaged: {error}', hint=_HINT) from error
-    return rows if columns is None else rows.select(list(columns))
+    if table.num_rows != rows:
+        raise DataDamaged(f'the file "{path}" has {table.num_rows} rows, {rows} were written', hint=_HINT)
+    return table
 
 
 _HINT = "Restore it from a backup; a file that Millstream named is never changed or removed by hand."

@@ -1,6 +1,6 @@
 """Operator state as a file of named arrays (NumPy's .npz, uncompressed): no pickle in, no pickle out.
 
-Each array has a checksum (zip's), so a damaged file is an error and never a state.
+Each array has a checksum (zip's), and so has the list of them: a damaged file is an error and never a state.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """All arrays of the file; DataDamaged if it is missing or not whole."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if archive.comment != _seal(archive.namelist()):
+                raise zipfile.BadZipFile("its list of arrays is not the one that was written")
             return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
     except FileNotFoundError as error:
         raise DataDamaged(f'the snapshot "{path}" is missing', hint=_HINT) from error
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, NotImplementedError) as error:
+    except Exception as error:  # a damaged byte makes zip and NumPy raise almost anything
         raise DataDamaged(f'the snapshot "{path}" is damaged: {error}', hint=_HINT) from error
 
 
@@ -67,7 +69,13 @@ def _write(path: Path, arrays: Arrays) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+        archive.comment = _seal(archive.namelist())
     sync_file(path)
+
+
+def _seal(names: list[str]) -> bytes:
+    """Zip has checksums for its entries, but none for its directory."""
+    return b"millstream %08x" % zlib.crc32("\n".join(names).encode())
 
 
 _HINT = "Remove it: the state is then rebuilt from the log, as far as the log is retained."

@@ -47,6 +47,13 @@ def test_changes_come_by_instant_and_diff_with_the_users_names_and_types(locatio
         assert table.schema.types[:2] == [TIMESTAMP, pa.int8()]
 
 
+def test_many_changes_of_one_instant_keep_the_order_of_their_file(location: Location) -> None:
+    log = opened(location)
+    changes = [(7, 1, str(i)) for i in range(500)]
+    log.publish(1, [output(log, changes), output(log, [(6, 1, "first"), (7, -1, "before")])])
+    assert seen(log.read()) == [(6, 1, "first"), (7, -1, "before"), *changes]
+
+
 def test_a_range_of_instants_is_open_below_and_closed_above(location: Location) -> None:
     log = opened(location)
     log.publish(1, [output(log, [(t, 1, str(t)) for t in range(5)])])

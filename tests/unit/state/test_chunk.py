@@ -86,6 +86,20 @@ def test_a_flipped_bit_in_the_rows_never_becomes_an_answer(tmp_path: Path) -> No
     assert damaged > 0.95 * len(positions)
 
 
+def test_a_flipped_bit_in_the_footer_is_damage_or_leaves_the_values(tmp_path: Path) -> None:
+    rows = trades(list(range(0, 400, 7)))
+    chunk = write_chunk(tmp_path, rows)
+    path, whole = tmp_path / chunk.path, (tmp_path / chunk.path).read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in range(footer, len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :])
+        try:
+            read = read_chunk(tmp_path, chunk, ["_ts", "_seq"])
+        except DataDamaged:
+            continue
+        assert read.equals(rows.select(["_ts", "_seq"])), f"byte {at}"
+
+
 def test_sequence_numbers_order_ingests_then_partitions_then_rows() -> None:
     parts = [sequence_numbers(ingest, partition, 3, 4) for ingest in (1, 2) for partition in range(3)]
     numbers = np.concatenate(parts)

@@ -95,3 +95,7 @@ def test_large_chunks_are_left_alone(tmp_path: Path) -> None:
 def test_the_plan_of_the_docstring() -> None:
     k, m = 1 << 10, 1 << 20
     assert plan_merges([9 * m, 4 * m, 1 * m, 300 * k, 200 * k, 100 * k, 70 * k, 60 * k, 60 * k, 50 * k, 50 * k]) == [(2, 11)]
+
+
+def test_a_run_ends_where_the_merged_file_would_be_too_large() -> None:
+    assert plan_merges([3000] * 20, small_bytes=4000, target_bytes=16_000, fan_in=4) == [(15, 20), (10, 15), (5, 10), (0, 5)]

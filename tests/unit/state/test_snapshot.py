@@ -44,14 +44,16 @@ def test_a_damaged_snapshot_is_named_wherever_it_is_damaged(tmp_path: Path) -> N
     arrays = {"a": np.arange(100), "b": np.linspace(0, 1, 50)}
     save_arrays(path, arrays)
     whole = path.read_bytes()
-    for at in range(0, len(whole), 7):
+    for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x01]) + whole[at + 1 :])
         try:
             loaded = load_arrays(path)
         except DataDamaged:
             continue
-        # a bit of the zip directory that says nothing of the arrays (a date, an attribute), or of a name
-        assert [array.tolist() for array in loaded.values()] == [array.tolist() for array in arrays.values()], f"byte {at}"
+        # a bit of the zip directory that says nothing of the arrays: a date, an attribute
+        assert {name: array.tolist() for name, array in loaded.items()} == {name: array.tolist() for name, array in arrays.items()}, (
+            f"byte {at}"
+        )
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
