@@ -87,6 +87,13 @@ def test_spans_of_time_stay_apart_so_that_retention_can_drop_them(location: Loca
     assert rows_of(log).column("_ts").to_pylist() == list(range(200, 400, 10))
 
 
+def test_chunks_that_a_reader_has_not_passed_stay_as_they_are(location: Location) -> None:
+    log = opened(location)
+    chunks = [ingest(log, [i], bucket=0) for i in range(12)]
+    assert log.compact(upto_seq=chunks[8].max_seq) == 8
+    assert log.chunks_after(NEVER_BEFORE)[1:] == chunks[9:]
+
+
 def test_large_chunks_are_left_alone(tmp_path: Path) -> None:
     chunks = [ChunkInfo(str(i), None, 1, size, i, i, i, i) for i, size in enumerate([9 << 20] + [1000] * 8)]
     assert plan_compaction(chunks) == [chunks[1:]]
