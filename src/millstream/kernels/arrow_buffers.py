@@ -12,6 +12,7 @@ that each kernel compiles for one signature, whether Arrow or numpy owns the mem
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,21 @@ def _dtype(type_: pa.DataType) -> np.dtype[Any]:
     if pa.types.is_floating(type_):
         return np.dtype(f"f{type_.bit_width // 8}")
     return np.dtype(f"{'u' if pa.types.is_unsigned_integer(type_) else 'i'}{type_.bit_width // 8}")
+
+
+# --- to keep ----------------------------------------------------------------------------------
+
+
+def to_bytes(columns: Sequence[pa.Array]) -> Bytes:
+    """The columns in Arrow's stream format, for snapshots."""
+    batch = pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def from_bytes(data: Bytes) -> list[pa.Array]:
+    with pa.ipc.open_stream(pa.py_buffer(np.ascontiguousarray(data))) as reader:
+        columns: list[pa.Array] = reader.read_next_batch().columns
+    return columns

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.compiled import Bytes, Ints, inlined, kernel, mix
+from millstream.kernels.compiled import AHEAD, Bytes, Ints, inlined, kernel, mix, prefetch
 
 NEXT, FREE, NULL = 0, 1, 2
 _SMALLEST = 64
@@ -129,6 +129,8 @@ def _encode_words(
     """Codes of words[start:]; the row at which codes ran out, or the number of rows."""
     mask, some_null = len(entries) - 1, len(valid) > 0
     for i in range(start, len(words)):
+        if i + AHEAD < len(words):
+            prefetch(entries, _home(words[i + AHEAD], mask))
         if some_null and valid[i] == 0:
             if counters[NULL] < 0:
                 counters[NULL] = _take_code(live, free, counters)

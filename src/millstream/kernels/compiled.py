@@ -1,14 +1,15 @@
 """How our kernels are compiled, and the few scalar primitives that several of them share.
 
 Kernels compile on first use for the dtypes they meet and are cached on disk, so a worker process
-loads machine code instead of compiling.  numba notices a change of a kernel's own file, not of a
-file it calls into: what lives here is therefore small and meant never to change.  The hashes are
-stable for ever in any case, since rows on disk are placed by them.
+loads machine code instead of compiling.  numba drops a cached kernel when the kernel's own file has
+changed, but not when a file it calls into has; `kernel` makes it look at all files of this folder.
+The hashes here are stable for ever: rows on disk are placed by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -16,12 +17,18 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
+
+_SOURCES = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py")))
+
+AHEAD = 16
+"""How many rows before its use a kernel asks for a group's state: state of many groups is not in the cache."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
@@ -30,25 +37,123 @@ _MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 
 def kernel(function: Function) -> Function:
     """Decorator of every kernel."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return _cached(numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
     """Decorator of the scalar functions that kernels call per row."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    return _cached(numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function))
+
+
+def _cached(dispatcher: Function) -> Function:
+    """The compiled function, whose cache is good only as long as no file of this folder changes."""
+    cache: Any = dispatcher._cache  # type: ignore[attr-defined]
+    cache._cache_file._source_stamp = _SOURCES
+    return dispatcher
+
+
+# --- memory ------------------------------------------------------------------------------------
+#
+# Functions that work row by row on several arrays take addresses: numba counts references to every
+# array that is passed to a function, at a cost of several nanoseconds each.  The kernel that calls
+# them holds the arrays, and so keeps them alive.  Nothing is checked.
+
+Address = int
 
 
 @intrinsic
-def load_u64(typing_context: Any, data: Any, at: Any) -> Any:
-    """load_u64(data, at): eight bytes of a uint8 array as one little-endian word, at any alignment."""
+def address(typing_context: Any, array: Any) -> Any:
+    """address(array): where a contiguous array's data begins."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        place = builder.gep(array.data, [args[1]], source_etype=ir.IntType(8))
-        word = builder.bitcast(place, ir.IntType(64).as_pointer())
-        return builder.load(word, align=1, typ=ir.IntType(64))
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
 
-    return types.uint64(data, types.int64), generate
+    return types.int64(array), generate
+
+
+def _place(builder: ir.IRBuilder, base: Any, at: Any, bits: int) -> Any:
+    """The at-th element of so many bits behind a base address."""
+    element = ir.IntType(bits)
+    return builder.gep(builder.inttoptr(base, element.as_pointer()), [at], source_etype=element)
+
+
+@intrinsic
+def load_u8(typing_context: Any, base: Any, at: Any) -> Any:
+    """load_u8(base, at): the at-th byte."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        return builder.load(_place(builder, args[0], args[1], 8), typ=ir.IntType(8))
+
+    return types.uint8(types.int64, types.int64), generate
+
+
+@intrinsic
+def load_u64(typing_context: Any, base: Any, at: Any) -> Any:
+    """load_u64(base, at): eight bytes from the at-th on as one little-endian word, at any alignment."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        place = builder.bitcast(_place(builder, args[0], args[1], 8), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1, typ=ir.IntType(64))
+
+    return types.uint64(types.int64, types.int64), generate
+
+
+@intrinsic
+def get(typing_context: Any, base: Any, at: Any) -> Any:
+    """get(base, at): the at-th int64."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        return builder.load(_place(builder, args[0], args[1], 64), typ=ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def put(typing_context: Any, base: Any, at: Any, value: Any) -> Any:
+    """put(base, at, value): set the at-th int64."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _place(builder, args[0], args[1], 64))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def move(typing_context: Any, base: Any, source: Any, target: Any, count: Any) -> Any:
+    """move(base, source, target, count): copy so many int64 from one place to another; they may overlap."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        source, target = (_place(builder, args[0], at, 64) for at in args[1:3])
+        cgutils.raw_memmove(builder, target, source, args[3], 8, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def prefetch_at(typing_context: Any, base: Any, at: Any) -> Any:
+    """prefetch_at(base, at): start to load the at-th int64 into the cache.  Never changes an outcome."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.bitcast(_place(builder, args[0], args[1], 64), byte)
+        hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
+        builder.call(function, [place, word(1), word(3), word(1)])  # for writing, keep in all levels, data
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@inlined
+def prefetch(rows: Ints, row: int | np.int64) -> None:
+    """Start to load a row of a contiguous array of one or two dimensions."""
+    prefetch_at(address(rows), row * (rows.size // len(rows)))
+
+
+# --- hashes and bytes -------------------------------------------------------------------------
 
 
 @inlined
@@ -61,8 +166,8 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @inlined
-def hash_bytes(data: Bytes, start: int, stop: int) -> np.uint64:
-    """The hash of data[start:stop]; the length is part of it."""
+def hash_bytes(data: Address, start: int, stop: int) -> np.uint64:
+    """The hash of the bytes from `start` to `stop`; their number is part of it."""
     word = np.uint64(stop - start) * _GOLDEN
     at = start
     while at + 8 <= stop:
@@ -72,20 +177,33 @@ def hash_bytes(data: Bytes, start: int, stop: int) -> np.uint64:
     if at < stop:
         tail = np.uint64(0)
         for i in range(at, stop):
-            tail |= np.uint64(data[i]) << np.uint64(8 * (i - at))
+            tail |= np.uint64(load_u8(data, i)) << np.uint64(8 * (i - at))
         word = (word ^ tail) * _MIX_2
     return mix(word)
 
 
 @inlined
-def same_bytes(left: Bytes, left_start: int, right: Bytes, right_start: int, length: int) -> bool:
+def same_bytes(left: Address, left_start: int, right: Address, right_start: int, length: int) -> bool:
     at = 0
     while at + 8 <= length:
         if load_u64(left, left_start + at) != load_u64(right, right_start + at):
             return False
         at += 8
     while at < length:
-        if left[left_start + at] != right[right_start + at]:
+        if load_u8(left, left_start + at) != load_u8(right, right_start + at):
             return False
         at += 1
     return True
+
+
+@inlined
+def bytes_before(data: Address, left: int, left_length: int, right: int, right_length: int) -> bool:
+    """Whether one range of bytes comes before another, byte by byte, a prefix before what it begins."""
+    at, both = 0, min(left_length, right_length)
+    while at + 8 <= both and load_u64(data, left + at) == load_u64(data, right + at):
+        at += 8
+    while at < both:
+        if load_u8(data, left + at) != load_u8(data, right + at):
+            return load_u8(data, left + at) < load_u8(data, right + at)
+        at += 1
+    return left_length < right_length

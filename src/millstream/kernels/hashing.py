@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.kernels import arrow_buffers
-from millstream.kernels.compiled import Bytes, Hashes, Ints, hash_bytes, kernel, mix
+from millstream.kernels.compiled import Bytes, Hashes, Ints, address, hash_bytes, kernel, mix
 
 _SEED = np.uint64(0x6D696C6C73747265)  # "millstre"
 _NULL = np.uint64(0x2545F4914F6CDD1D)
@@ -75,9 +75,9 @@ def _hash_word_pairs(pairs: Ints) -> Hashes:
 
 @kernel
 def _hash_byte_ranges(offsets: Ints, data: Bytes) -> Hashes:
-    out = np.empty(len(offsets) - 1, np.uint64)
+    out, bytes_ = np.empty(len(offsets) - 1, np.uint64), address(data)
     for i in range(len(offsets) - 1):
-        out[i] = hash_bytes(data, offsets[i], offsets[i + 1])
+        out[i] = hash_bytes(bytes_, offsets[i], offsets[i + 1])
     return out
 
 

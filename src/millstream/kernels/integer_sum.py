@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Signs
-from millstream.kernels.compiled import Bytes, Ints, inlined, kernel
+from millstream.kernels.compiled import AHEAD, Bytes, Ints, inlined, kernel, prefetch
 
 LOW, HIGH, COUNT = 0, 1, 2
 WIDTH = 4
@@ -25,14 +25,14 @@ def _add(sums: Ints, g: int, value: np.int64, sign: np.int64) -> None:
     new = old + np.uint64(signed)
     sums[g, LOW] = np.int64(new)
     # -(-2^63) wraps round to itself: as a 128-bit number its high word is 0, not -1
-    sums[g, HIGH] += (signed >> 63) + (signed == _LEAST and sign < 0) + (new < old)
+    sums[g, HIGH] += (signed >> 63) + ((signed == _LEAST) & (sign < 0)) + (new < old)
     sums[g, COUNT] += sign
 
 
 @inlined
 def _fits(sums: Ints, g: int) -> bool:
     """There is a sum, and BIGINT can hold it."""
-    return sums[g, COUNT] > 0 and sums[g, HIGH] == sums[g, LOW] >> 63
+    return (sums[g, COUNT] > 0) & (sums[g, HIGH] == sums[g, LOW] >> 63)
 
 
 @kernel
@@ -40,6 +40,8 @@ def sum_integers(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes
     """Apply all changes in order; the BIGINT sum before and after each slot."""
     slots, some_null = 0, len(valid) > 0
     for i in range(len(code)):
+        if i + AHEAD < len(code):
+            prefetch(sums, code[i + AHEAD])
         g, s = code[i], slot[i]
         if s == slots:
             out[2 * s], out_valid[2 * s] = sums[g, LOW], _fits(sums, g)
@@ -54,6 +56,8 @@ def count_values(code: Ints, slot: Ints, sign: Signs, valid: Bytes, counts: Ints
     """How many values are not NULL, before and after each slot."""
     slots, some_null = 0, len(valid) > 0
     for i in range(len(code)):
+        if i + AHEAD < len(code):
+            prefetch(counts, code[i + AHEAD])
         g, s = code[i], slot[i]
         if s == slots:
             out[2 * s] = counts[g]

@@ -1,7 +1,7 @@
 """Byte strings as small integers: equal bytes have the same id, while both are in use.
 
     arena    the bytes, one string after the other, with garbage between them
-    start    where the string of each id begins; length: its bytes, -1 = id not in use
+    spans    (capacity, 2) where the string of each id begins and how long it is, -1 = id not in use
     entries  (slots, 2) open addressing, linear probing: (hash, id), id -1 = empty
 
 Nobody counts references.  Whoever holds ids calls `sweep` with those still in use when `len`
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.arrow_buffers import frozen
-from millstream.kernels.compiled import Bytes, Ints, hash_bytes, inlined, kernel, same_bytes
+from millstream.kernels.compiled import Bytes, Ints, address, hash_bytes, kernel, same_bytes
 
 NEXT, FREE, USED = 0, 1, 2
+START, LENGTH = 0, 1
 _SMALLEST = 64
 
 
@@ -23,8 +23,7 @@ class Interner:
     def __init__(self) -> None:
         self._counters = np.zeros(3, np.int64)  # first id never used, ids on the free stack, bytes used in the arena
         self.arena: Bytes = np.empty(16 * _SMALLEST, np.uint8)
-        self.start: Ints = np.empty(0, np.int64)
-        self.length: Ints = np.empty(0, np.int64)
+        self.spans: Ints = np.empty((0, 2), np.int64)
         self._free: Ints = np.empty(0, np.int64)
         self._entries: Ints = np.empty((0, 2), np.int64)
         self._resize(_SMALLEST)
@@ -36,9 +35,7 @@ class Interner:
         """The id of each byte range; -1 where it is NULL."""
         ids, done = np.empty(len(offsets) - 1, np.int64), 0
         while True:
-            done = _intern(
-                offsets, data, valid, done, ids, self._entries, self.arena, self.start, self.length, self._free, self._counters
-            )  # fmt: skip
+            done = _intern(offsets, data, valid, done, ids, self._entries, self.arena, self.spans, self._free, self._counters)
             if done == len(ids):
                 return ids
             self._make_room(int(offsets[done + 1] - offsets[done]))
@@ -46,89 +43,74 @@ class Interner:
     def gather(self, ids: Ints) -> tuple[Ints, Bytes]:
         """offsets and bytes of the strings behind these ids; a negative id gives no bytes."""
         offsets = np.zeros(len(ids) + 1, np.int64)
-        total = _gathered_offsets(ids, self.length, offsets)
+        total = _gathered_offsets(ids, self.spans, offsets)
         data = np.empty(total, np.uint8)
-        _gather(ids, offsets, data, self.arena, self.start, self.length)
+        _gather(ids, offsets, data, self.arena, self.spans)
         return offsets, data
 
     def sweep(self, used: Ints) -> None:
         """Forget every string whose id is not in `used`."""
-        keep = np.zeros(len(self.length), np.uint8)
+        keep = np.zeros(len(self.spans), np.uint8)
         keep[used[used >= 0]] = 1
-        arena = np.empty(max(int(self.length[keep == 1].sum()) * 2, 16 * _SMALLEST), np.uint8)
-        _squeeze(keep, arena, self.arena, self.start, self.length, self._free, self._counters)
+        arena = np.empty(max(int(self.spans[keep == 1, LENGTH].sum()) * 2, 16 * _SMALLEST), np.uint8)
+        _squeeze(keep, arena, self.arena, self.spans, self._free, self._counters)
         self.arena = arena
-        self._rebuild(len(self.length))
-
-    def save(self, ids: Ints) -> dict[str, np.ndarray]:
-        """The strings behind these distinct ids; after `load` their ids are 0, 1, 2, ..."""
-        offsets, data = self.gather(ids)
-        return {"offsets": offsets, "data": data}
-
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.intern(frozen(arrays["offsets"].astype(np.int64, copy=False)), frozen(arrays["data"]), np.empty(0, np.uint8))
+        self._rebuild(len(self.spans))
 
     def _make_room(self, incoming: int) -> None:
         if self._counters[USED] + incoming > len(self.arena):
             arena = np.empty(max(2 * len(self.arena), int(self._counters[USED]) + incoming), np.uint8)
             arena[: self._counters[USED]] = self.arena[: self._counters[USED]]
             self.arena = arena
-        if len(self) == len(self.length):
-            self._resize(2 * len(self.length))
+        if len(self) == len(self.spans):
+            self._resize(2 * len(self.spans))
 
     def _resize(self, capacity: int) -> None:
-        grown = capacity - len(self.length)
-        self.start = np.concatenate([self.start, np.zeros(grown, np.int64)])
-        self.length = np.concatenate([self.length, np.full(grown, -1, np.int64)])
+        grown = capacity - len(self.spans)
+        self.spans = np.concatenate([self.spans, np.full((grown, 2), -1, np.int64)])
         self._free = np.concatenate([self._free, np.zeros(grown, np.int64)])
         self._rebuild(capacity)
 
     def _rebuild(self, capacity: int) -> None:
         self._entries = np.full((2 * capacity, 2), -1, np.int64)
-        _fill(self._entries, self.arena, self.start, self.length, self._counters)
-
-
-@inlined
-def _take_id(length: Ints, free: Ints, counters: Ints) -> int:
-    if counters[FREE] > 0:
-        counters[FREE] -= 1
-        return free[counters[FREE]]
-    if counters[NEXT] < len(length):
-        counters[NEXT] += 1
-        return counters[NEXT] - 1
-    return -1
+        _fill(self._entries, self.arena, self.spans, self._counters)
 
 
 @kernel
 def _intern(
     offsets: Ints, data: Bytes, valid: Bytes, begin: int, ids: Ints,
-    entries: Ints, arena: Bytes, start: Ints, length: Ints, free: Ints, counters: Ints,
+    entries: Ints, arena: Bytes, spans: Ints, free: Ints, counters: Ints,
 ) -> int:  # fmt: skip
     """Ids of the ranges from `begin` on; the row at which ids or arena ran out, or the number of rows."""
     mask, some_null = len(entries) - 1, len(valid) > 0
+    new, known = address(data), address(arena)
     for i in range(begin, len(ids)):
         if some_null and valid[i] == 0:
             ids[i] = -1
             continue
         size = offsets[i + 1] - offsets[i]
-        word = np.int64(hash_bytes(data, offsets[i], offsets[i + 1]))
+        word = np.int64(hash_bytes(new, offsets[i], offsets[i + 1]))
         slot = word & mask
         while True:
             found = entries[slot, 1]
             if found < 0 or (
-                entries[slot, 0] == word and length[found] == size and same_bytes(arena, start[found], data, offsets[i], size)
+                entries[slot, 0] == word and spans[found, LENGTH] == size and same_bytes(known, spans[found, START], new, offsets[i], size)
             ):
                 break
             slot = (slot + 1) & mask
         if found < 0:
             if counters[USED] + size > len(arena):
                 return i
-            found = _take_id(length, free, counters)
-            if found < 0:
+            if counters[FREE] > 0:
+                counters[FREE] -= 1
+                found = free[counters[FREE]]
+            elif counters[NEXT] < len(spans):
+                found = counters[NEXT]
+                counters[NEXT] += 1
+            else:
                 return i
             entries[slot, 0], entries[slot, 1] = word, found
-            start[found], length[found] = counters[USED], size
+            spans[found, START], spans[found, LENGTH] = counters[USED], size
             arena[counters[USED] : counters[USED] + size] = data[offsets[i] : offsets[i + 1]]
             counters[USED] += size
         ids[i] = found
@@ -136,45 +118,46 @@ def _intern(
 
 
 @kernel
-def _gathered_offsets(ids: Ints, length: Ints, offsets: Ints) -> int:
+def _gathered_offsets(ids: Ints, spans: Ints, offsets: Ints) -> int:
     for i in range(len(ids)):
-        offsets[i + 1] = offsets[i] + (length[ids[i]] if ids[i] >= 0 else 0)
+        offsets[i + 1] = offsets[i] + (spans[ids[i], LENGTH] if ids[i] >= 0 else 0)
     return offsets[len(ids)]
 
 
 @kernel
-def _gather(ids: Ints, offsets: Ints, data: Bytes, arena: Bytes, start: Ints, length: Ints) -> None:
+def _gather(ids: Ints, offsets: Ints, data: Bytes, arena: Bytes, spans: Ints) -> None:
     for i in range(len(ids)):
         if ids[i] >= 0:
-            begin, to = start[ids[i]], offsets[i]
-            for k in range(length[ids[i]]):
+            begin, to = spans[ids[i], START], offsets[i]
+            for k in range(spans[ids[i], LENGTH]):
                 data[to + k] = arena[begin + k]
 
 
 @kernel
-def _squeeze(keep: Bytes, arena: Bytes, old_arena: Bytes, start: Ints, length: Ints, free: Ints, counters: Ints) -> None:
+def _squeeze(keep: Bytes, arena: Bytes, old_arena: Bytes, spans: Ints, free: Ints, counters: Ints) -> None:
     used = 0
     for i in range(counters[NEXT]):
-        if length[i] < 0:
+        start, length = spans[i, START], spans[i, LENGTH]
+        if length < 0:
             continue
         if keep[i] == 0:
-            length[i] = -1
+            spans[i, LENGTH] = -1
             free[counters[FREE]] = i
             counters[FREE] += 1
             continue
-        arena[used : used + length[i]] = old_arena[start[i] : start[i] + length[i]]
-        start[i] = used
-        used += length[i]
+        arena[used : used + length] = old_arena[start : start + length]
+        spans[i, START] = used
+        used += length
     counters[USED] = used
 
 
 @kernel
-def _fill(entries: Ints, arena: Bytes, start: Ints, length: Ints, counters: Ints) -> None:
-    mask = len(entries) - 1
+def _fill(entries: Ints, arena: Bytes, spans: Ints, counters: Ints) -> None:
+    mask, known = len(entries) - 1, address(arena)
     for i in range(counters[NEXT]):
-        if length[i] < 0:
+        if spans[i, LENGTH] < 0:
             continue
-        word = np.int64(hash_bytes(arena, start[i], start[i] + length[i]))
+        word = np.int64(hash_bytes(known, spans[i, START], spans[i, START] + spans[i, LENGTH]))
         slot = word & mask
         while entries[slot, 1] >= 0:
             slot = (slot + 1) & mask

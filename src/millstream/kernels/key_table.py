@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.kernels import arrow_buffers
@@ -77,21 +76,14 @@ class KeyTable:
     def live_codes(self) -> Ints:
         return self._table.live_codes()
 
-    def save(self) -> dict[str, npt.NDArray[np.uint8]]:
+    def save(self) -> dict[str, Bytes]:
         """The keys in the order of `live_codes`; once loaded, their codes are 0, 1, 2, ..."""
-        columns = self.decode(self.live_codes())
-        batch = pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        return {"keys": np.frombuffer(sink.getvalue(), np.uint8)}
+        return {"keys": arrow_buffers.to_bytes(self.decode(self.live_codes()))}
 
-    def load(self, arrays: dict[str, npt.NDArray[np.uint8]]) -> None:
+    def load(self, arrays: dict[str, Bytes]) -> None:
         """Into a fresh table only."""
         assert len(self) == 0, "a table is loaded once, when it is new"
-        with pa.ipc.open_stream(pa.py_buffer(np.ascontiguousarray(arrays["keys"]))) as reader:
-            columns = reader.read_all().combine_chunks().columns
-        codes = self.encode([column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in columns])
+        codes = self.encode(arrow_buffers.from_bytes(arrays["keys"]))
         assert (codes == np.arange(len(codes))).all(), "saved keys repeat"
 
     def _maybe_sweep(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import Bytes, Ints, kernel
+from millstream.kernels.compiled import AHEAD, Bytes, Ints, kernel, prefetch
 
 ROWS, LAST = 0, 1
 """Columns of the per-group state: rows in the group, and its last slot counted over all steps."""
@@ -29,6 +29,8 @@ def assign_slots(code: Ints, instant: Instants, sign: Signs, groups: Ints, base:
     """
     slots = 0
     for i in range(len(code)):
+        if i + AHEAD < len(code):
+            prefetch(groups, code[i + AHEAD])
         g = code[i]
         s = groups[g, LAST] - base
         if s < 0 or instant[first[s]] != instant[i]:
@@ -79,14 +81,13 @@ def emit(
 
 
 @kernel
-def vanished(code: Ints, first: Ints, slots: int, groups: Ints, base: int) -> Ints:
+def vanished(code: Ints, first: Ints, rows: Ints, groups: Ints, base: int) -> Ints:
     """Codes of the groups that this step touched and left without rows, each once."""
-    out = np.empty(slots, np.int64)
+    out = np.empty(len(first), np.int64)
     n = 0
-    for s in range(slots):
-        g = code[first[s]]
-        if groups[g, LAST] == base + s and groups[g, ROWS] == 0:
-            out[n] = g
+    for s in range(len(first)):
+        if rows[2 * s + 1] == 0 and groups[code[first[s]], LAST] == base + s:
+            out[n] = code[first[s]]
             n += 1
     return out[:n]
 

@@ -23,7 +23,7 @@ from millstream.kernels import slots
 from millstream.kernels.arrow_buffers import plain
 from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
-from millstream.operators.aggregates import aggregate_for
+from millstream.operators.aggregates import aggregates_for
 from millstream.operators.aggregates.aggregate import Changes, Values, grown
 from millstream.operators.operator import Arrays, Contents, Operator, prefixed, without_prefix
 from millstream.plan.logical import AggregateCall
@@ -44,7 +44,7 @@ class AggregateOp(Operator):
         self._calls = calls
         self.schema = Schema(self._key_fields + tuple(Field(call.name, call.type) for call in calls))
         self._table = KeyTable([field.type for field in self._key_fields]) if keys else None
-        self._aggregates = tuple(aggregate_for(call, input_schema[call.argument].type if call.argument else None) for call in calls)
+        self._aggregates = aggregates_for(calls, input_schema)
         self._groups: Ints = np.zeros((0, 2), np.int64)
         self._slots_so_far = 1  # a group that no step has touched says 0
         self._reserve()
@@ -62,7 +62,7 @@ class AggregateOp(Operator):
             for aggregate, call in zip(self._aggregates, self._calls, strict=True)
         ]
         out = self._emit(batch, changes, first, values)
-        self._release(codes, first, changes.slots)
+        self._release(changes, first)
         return out
 
     def _in_order(self, batch: SignedBatch) -> SignedBatch:
@@ -107,10 +107,10 @@ class AggregateOp(Operator):
         places = pa.array(change)
         return [plain(batch.rows.column(field.name).take(places)).cast(field.type) for field in self._key_fields]
 
-    def _release(self, codes: Ints, first: Ints, count: int) -> None:
+    def _release(self, changes: Changes, first: Ints) -> None:
         if self._table is not None:
-            self._table.release(slots.vanished(codes, first, count, self._groups, self._slots_so_far))
-        self._slots_so_far += count
+            self._table.release(slots.vanished(changes.code, first, changes.rows, self._groups, self._slots_so_far))
+        self._slots_so_far += changes.slots
 
     # --- the relation, and its state ----------------------------------------------------------
 
