@@ -88,3 +88,16 @@ def check_saved(history: History, keys: tuple[str, ...], calls: tuple[AggregateC
 
 def no_input() -> None:
     raise AssertionError("an aggregate answers from its own state")
+
+
+ORDERED = ["BOOLEAN", "SMALLINT", "BIGINT", "STRING", "BINARY", "FLOAT", "DOUBLE", "DECIMAL(18,3)", "DECIMAL(38,3)", "DATE", "TIMESTAMP"]
+
+
+@pytest.mark.parametrize("type_", ORDERED)
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_min_and_max_of_every_ordered_type(type_: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=60))
+    calls = (call("min", "v", type_), call("max", "v", type_), COUNTS[0])
+    check(history, ("k",), calls)
+    check_saved(history, ("k",), calls)

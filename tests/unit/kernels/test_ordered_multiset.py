@@ -1,0 +1,128 @@
+"""Ordered multisets against a sorted list, under every kind of coming and going."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millstream.kernels import ordered_multiset as om
+from millstream.kernels.sort_keys import BY_NUMBER, Order, SortKeys
+
+
+class Model:
+    """Trees, and one sorted list of keys per group; `rank` gives a key's order."""
+
+    def __init__(self, groups: int, order: Order = BY_NUMBER, rank: Callable[[int], object] = lambda key: key) -> None:
+        self.nodes, self.path = om.new_nodes(), om.new_path()
+        self.roots = [om.EMPTY] * groups
+        self.order = (order[0], order[1].ctypes.data, order[2].ctypes.data)
+        self.rank = rank
+        self.lists: list[list[int]] = [[] for _ in range(groups)]
+
+    @property
+    def at(self) -> int:
+        return self.nodes.ctypes.data
+
+    def insert(self, group: int, key: int) -> None:
+        if not om.has_room(self.at):
+            self.nodes = om.grown_nodes(self.nodes)
+        self.roots[group] = om.insert(self.at, self.roots[group], key, 1, *self.order)
+        bisect.insort(self.lists[group], key, key=self.rank)
+
+    def delete(self, group: int, position: int) -> None:
+        key = self.lists[group].pop(position)
+        self.roots[group] = om.delete(self.at, self.roots[group], key, self.path.ctypes.data, *self.order)
+        assert self.roots[group] != om.NOT_THERE
+
+    def check_ends(self, group: int) -> None:
+        keys = self.lists[group]
+        assert om.size(self.at, self.roots[group]) == len(keys)
+        if keys:
+            assert om.least(self.at, self.roots[group]) == keys[0]
+            assert om.greatest(self.at, self.roots[group]) == keys[-1]
+
+    def check(self) -> None:
+        for group, keys in enumerate(self.lists):
+            self.check_ends(group)
+            assert [om.kth(self.at, self.roots[group], k) for k in range(len(keys))] == keys
+        dumped: list[list[int]] = [[] for _ in self.lists]
+        for group, key, count in om.dump(self.nodes, np.array(self.roots)).tolist():
+            dumped[group] += [key] * count
+        assert dumped == self.lists
+
+
+@pytest.mark.parametrize("domain", [3, 60, 10**12])
+def test_random_inserts_and_deletes(domain: int) -> None:
+    rng = np.random.default_rng(domain)
+    model = Model(3)
+    for target in (4000, 200, 3000, 0, 50):
+        for step in range(5000):
+            group = int(rng.integers(0, 3))
+            size = len(model.lists[group])
+            if rng.random() < (0.9 if size < target / 3 else 0.1) or not size:
+                model.insert(group, int(rng.integers(-domain, domain)))
+            else:
+                model.delete(group, int(rng.integers(0, size)))
+            if step % 7 == 0:
+                model.check_ends(group)
+        model.check()
+
+
+@pytest.mark.parametrize("rising", [True, False])
+@pytest.mark.parametrize("oldest_first", [True, False])
+def test_keys_in_order_through_a_sliding_window(rising: bool, oldest_first: bool) -> None:
+    """Trees that grow at one end and are eaten at an end stay shallow, and their nodes are used again."""
+    model = Model(1)
+    for i in range(20_000):
+        model.insert(0, i if rising else -i)
+        if i >= 500:
+            model.delete(0, 0 if oldest_first == rising else -1)
+        if i % 500 == 0:
+            model.check_ends(0)
+    model.check()
+    assert om.nodes_in_use(model.nodes) < 2.5 * 500 / (om.FAN / 2)
+    assert len(model.nodes) <= 256
+
+
+def test_thinned_out_trees_give_their_nodes_back() -> None:
+    """One key in sixteen stays: without merging every leaf would."""
+    model = Model(1)
+    for i in range(16_000):
+        model.insert(0, i)
+    for position in range(1000):
+        for _ in range(15):
+            model.delete(0, position)
+    model.check()
+    assert om.nodes_in_use(model.nodes) < 1000
+    for _ in range(1000):
+        model.delete(0, 0)
+    assert om.nodes_in_use(model.nodes) == 0
+
+
+def test_strings_go_by_bytes() -> None:
+    rng = np.random.default_rng(0)
+    letters = ["", "a", "b", "\0", "é", "z", "zz", "🂡", "long prefix of eight"]
+    texts = list({"".join(rng.choice(letters, rng.integers(0, 4))) for _ in range(600)})
+    keys = SortKeys(pa.string())
+    ids = keys.keys(pa.array(texts)).tolist()
+    by_id = dict(zip(ids, texts, strict=True))
+    model = Model(2, keys.order, lambda key: by_id[key].encode())
+    for _ in range(4000):
+        group = int(rng.integers(0, 2))
+        if len(model.lists[group]) < 400:
+            model.insert(group, int(rng.choice(ids)))
+        else:
+            model.delete(group, int(rng.integers(0, 400)))
+    model.check()
+    assert set(om.keys_in_use(model.nodes).tolist()) >= {key for some in model.lists for key in some}
+
+
+def test_deleting_what_is_not_there_is_noticed() -> None:
+    model = Model(2)
+    model.insert(0, 5)
+    for root, key in [(model.roots[0], 6), (model.roots[1], 5)]:
+        assert om.delete(model.at, root, key, model.path.ctypes.data, *model.order) == om.NOT_THERE
