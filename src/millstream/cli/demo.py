@@ -17,6 +17,7 @@ from millstream.cli.demos.network import FLOWS_PER_EVENT_SECOND, QUERIES, SPEED,
 from millstream.cli.demos.network_feed import NetworkFeed
 from millstream.cli.demos.network_screen import line, screen
 from millstream.cli.demos.network_summary import finding, summary
+from millstream.cli.inside import tick_seconds
 from millstream.cli.options import Master
 from millstream.core.errors import ConfigInvalid, did_you_mean
 
@@ -58,7 +59,7 @@ def show_network(console: Console, seconds: int, master: str) -> None:
             progress = network.drive(db, queries, feed, _lines(console))
         scan, bulk = feed.incidents
         findings = [finding(scan, "alarms", queries["alarms"].changes()), finding(bulk, "talkers", queries["talkers"].changes())]
-        ticks = [tick.seconds for tick in db.ticks()]
+        ticks = tick_seconds(db)
     console.print("\n[bold]What happened[/bold]")
     for text in summary(progress, findings, ticks):
         console.print(f"  {text}", soft_wrap=True)

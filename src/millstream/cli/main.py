@@ -49,20 +49,22 @@ def run_program(arguments: Sequence[str]) -> int:
     """Runs one command; its exit status."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        return int(app(list(arguments), standalone_mode=False) or 0)
+        status = int(app(list(arguments), standalone_mode=False) or 0)
     except MillstreamError as error:
         return _fail(str(error))
     except TyperException as error:
         return _fail(f"[USAGE] {error.format_message()}\n  hint: See `millstream --help`, or `millstream COMMAND --help`.")
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        status = INTERRUPTED
     except BrokenPipeError:
         # the reader of our output has gone; Python would complain once more when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         return _fail(_internal(error))
+    if status == INTERRUPTED:  # typer may have caught it before us
+        print("interrupted", file=sys.stderr)
+    return status
 
 
 def _fail(text: str) -> int:

@@ -18,6 +18,7 @@ from rich.text import Text
 from millstream.api import Database, Query, connect
 from millstream.cli.display import make_console, show_table
 from millstream.cli.follow import Follower, Pace
+from millstream.cli.inside import definition, sources_held
 from millstream.cli.options import Location, Master, ScriptFile, read_text
 from millstream.cli.statements import Piece, split_statements
 from millstream.core.errors import AlreadyExists, ConfigInvalid, MillstreamError
@@ -52,8 +53,9 @@ def run(
         # what a query said before this run is not news; what it says from here on is
         followers = {query.name: Follower(query, since=query.frontier) for query in db.queries()}
         try:
-            for piece in pieces:
-                _execute(db, piece, file, console, followers)
+            with sources_held(db):
+                for piece in pieces:
+                    _execute(db, piece, file, console, followers)
             drained = until == "drained" or (seconds is None and not _has_sources(db))
             _follow(db, list(followers.values()), console, log, _Drain(db) if drained else None, seconds)
         except KeyboardInterrupt:
@@ -90,13 +92,13 @@ def _exists_already(db: Database, sql: str) -> bool:
     statement = parse_one(sql)
     if not isinstance(statement, CreateStream | CreateRelation | CreateQuery | CreateSink):
         return False
-    definition = db.definition(statement.name)
-    if definition is None or parse_one(definition) == statement:
-        return definition is not None
+    existing = definition(db, statement.name)
+    if existing is None or parse_one(existing) == statement:
+        return existing is not None
     raise AlreadyExists(
         f'"{statement.name}" exists already, with another definition',
-        hint=f"It is: {' '.join(definition.split())}. Drop it first, or use another --location.",
-        span=statement.name_span,
+        hint=f"It is: {' '.join(existing.split())}. Drop it first, or use another --location.",
+        span=statement.place("name"),
         sql=sql,
     )
 

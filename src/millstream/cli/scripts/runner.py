@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.api import Database
+from millstream.cli.inside import remove
 from millstream.cli.scripts.batching import Batching
 from millstream.cli.scripts.blocks import (
     Advance,
@@ -146,7 +147,7 @@ class _Run:
             if change.sign > 0:
                 self.db.insert(block.target, table, at=block.at)
             else:
-                self.db.remove(block.target, table, at=block.at)
+                remove(self.db, block.target, table, block.at)
             self._maybe_flush()
 
     def _maybe_flush(self) -> None:
@@ -191,7 +192,7 @@ class _Run:
             actual = [(None, sign, row) for sign, row in net((sign, row) for _, sign, row in actual)]
         expected = [(change.instant, change.sign, self._read(change.record, types)) for change in block.expected]
         # ties are free: one order for all, so that completed scripts do not change from run to run
-        actual.sort(key=lambda change: (change[0] or 0, write_row(change[2], types), change[1]))
+        actual.sort(key=lambda change: (change[0] or 0, change[1], write_row(change[2], types)))
         self._compare(block, block.region, expected, actual, lambda change: _write_change(change, types))
 
     def _check_rows(self, block: Result | QueryOnce, table: pa.Table) -> None:
