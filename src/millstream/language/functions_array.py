@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from millstream.core.errors import NotSupported
-from millstream.language.coercion import BIGINT, BOOLEAN, INT, STRING, VOID, common_type, is_array, is_integral, is_map, named
+from millstream.language.coercion import BIGINT, BINARY, BOOLEAN, INT, STRING, VOID, common_type, is_array, is_integral, is_map, named
 from millstream.language.functions import ARRAY, NUMERIC, Call, Function, Param, coerced, common, custom, placeholders, simple
 from millstream.language.scalar_casts import cast
 from millstream.language.scalar_literals import constant_truth
@@ -86,7 +86,7 @@ def _element_at(call: Call) -> Expr:
     """element_at(array, i) counts from 1, or from the end; element_at(map, key)."""
     source, key = call.args
     if is_map(source.type):
-        type_ = common_type(source.type.key_type, key.type)
+        type_ = common_type(source.type.key_type, key.type, from_text=False)
         if type_ is None:
             raise call.refuse(f"the keys are {named(source.type.key_type)}, found {named(key.type)}")
         typed = call.with_args([cast(source, pa.map_(type_, source.type.item_type)), cast(key, type_)])
@@ -178,6 +178,8 @@ def _arrays_zip(call: Call) -> Expr:
 def _reverse(call: Call) -> Expr:
     if is_array(call.types[0]):
         return call.gives(call.types[0], "list_reverse({0})")
+    if call.types[0] == BINARY:
+        raise NotSupported("reverse of BINARY is not supported")
     text = Param("STRING or an array", lambda found: STRING if not is_map(found) else None)
     return call.with_args([coerced(call, 0, text)]).gives(STRING, "reverse({0})")
 

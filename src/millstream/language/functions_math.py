@@ -8,7 +8,7 @@ from sqlglot import exp
 from millstream.core.errors import NotSupported
 from millstream.language.coercion import BIGINT, DOUBLE, INT, STRING, is_decimal, is_float, is_integral
 from millstream.language.functions import NUMERIC, Call, Function, Param, coerced, custom, same_as, simple
-from millstream.language.scalar_arithmetic import arithmetic, negated
+from millstream.language.scalar_arithmetic import arithmetic, negated, promoted
 from millstream.language.scalar_casts import cast
 from millstream.language.scalar_literals import whole_number
 from millstream.plan.duckdb_sql import duckdb_type
@@ -28,9 +28,13 @@ def _binary(symbol: str, *names: str) -> Function:
 def _pmod(call: Call) -> Expr:
     """The remainder that has the sign of the divisor."""
     rest = arithmetic("%", call.args[0], call.args[1], lambda a, b: exp.Mod(this=a, expression=b))
-    left, right = (Expr(operand, rest.type) for operand in (rest.tree.this, rest.tree.expression))
+    left, right = promoted("%", call.args[0], call.args[1])
     if is_decimal(rest.type):
-        raise NotSupported("pmod of decimals is not supported", hint="Cast the arguments to DOUBLE or BIGINT.")
+        scale = max(left.type.scale, right.type.scale)
+        wide = duckdb_type(pa.decimal128(38, scale))
+        r, n = f"TRY(TRY_CAST({{0}} AS {wide}) % nullif(TRY_CAST({{1}} AS {wide}), 0))", f"TRY_CAST({{1}} AS {wide})"
+        body = f"TRY_CAST(CASE WHEN {r} < 0 THEN ({r} + {n}) % {n} ELSE {r} END AS {duckdb_type(rest.type)})"
+        return call.with_args([left, right]).gives(rest.type, body)
     if is_float(rest.type):
         body = "CASE WHEN {0} % nullif({1}, 0) < 0 THEN ({0} % {1} + {1}) % {1} ELSE {0} % nullif({1}, 0) END"
         return call.with_args([left, right]).gives(rest.type, body)
@@ -56,7 +60,7 @@ def _ceil_floor(call: Call) -> Expr:
         return _ceil_floor_scaled(call, word)
     typed = call.with_args([arg])
     if is_decimal(arg.type):
-        type_ = pa.decimal128(min(38, arg.type.precision - arg.type.scale + 1), 0)
+        type_ = pa.decimal128(min(38, arg.type.precision - arg.type.scale + (arg.type.scale > 0)), 0)
         return typed.gives(type_, f"CAST({word}({{0}}) AS {duckdb_type(type_)})")
     if is_integral(arg.type):
         return typed.gives(BIGINT, "CAST({0} AS BIGINT)")

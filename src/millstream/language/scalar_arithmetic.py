@@ -49,7 +49,7 @@ def arithmetic(operator: str, left: Expr, right: Expr, build: Build) -> Expr:
         return special
     if operator == "div":
         return _integral_division(left, right, build)
-    left, right = _promoted(operator, left, right)
+    left, right = promoted(operator, left, right)
     if operator == "/" and not is_decimal(left.type):
         left, right = cast(left, DOUBLE), cast(right, DOUBLE)
     if is_decimal(left.type):
@@ -79,7 +79,7 @@ def _mismatch(operator: str, left: Expr, right: Expr) -> TypeMismatch:
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def _promoted(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+def promoted(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """Both operands as numbers: of one type, or both decimals of whatever precision."""
     types = (left.type, right.type)
     if not all(is_numeric(type_) or type_ in (STRING, VOID) for type_ in types):
@@ -126,7 +126,7 @@ def _number_template(operator: str, type_: pa.DataType) -> str:
 
 
 def _integral_division(left: Expr, right: Expr, build: Build) -> Expr:
-    left, right = _promoted("div", left, right)
+    left, right = promoted("div", left, right)
     if is_float(left.type):
         raise _mismatch("div", left, right)
     if is_decimal(left.type):
@@ -142,20 +142,31 @@ def _decimal(operator: str, left: Expr, right: Expr, build: Build) -> Expr:
 
 
 def decimal_template(operator: str, left: pa.Decimal128Type, right: pa.Decimal128Type, result: pa.Decimal128Type) -> str:
-    to = duckdb_type(result)
-    if operator == "*":
-        return _product(left, right, to)
-    if operator == "/":
-        return f"TRY_CAST(TRY(decimal_division({{0}}, nullif({{1}}, 0))) AS {to})"
+    match operator:
+        case "*":
+            return _product(left, right, result)
+        case "/":
+            return _quotient(left, right, result)
     wide = duckdb_type(pa.decimal128(38, max(left.scale, right.scale)))
     second = "nullif({1}, 0)" if operator == "%" else "{1}"
-    return f"TRY_CAST(TRY(TRY_CAST({{0}} AS {wide}) {operator} TRY_CAST({second} AS {wide})) AS {to})"
+    return f"TRY_CAST(TRY(TRY_CAST({{0}} AS {wide}) {operator} TRY_CAST({second} AS {wide})) AS {duckdb_type(result)})"
 
 
-def _product(left: pa.Decimal128Type, right: pa.Decimal128Type, to: str) -> str:
+def _product(left: pa.Decimal128Type, right: pa.Decimal128Type, result: pa.Decimal128Type) -> str:
+    dropped = left.scale + right.scale - result.scale
+    if dropped > 0:
+        return f"TRY_CAST(millstream_multiply({{0}}, {{1}}, {dropped}, {result.scale}) AS {duckdb_type(result)})"
     # DuckDB multiplies in the wider of the two integers that hold the operands: make that wide enough
     wide = duckdb_type(pa.decimal128(min(38, left.precision + right.precision), left.scale))
-    return f"TRY_CAST(TRY(CAST({{0}} AS {wide}) * {{1}}) AS {to})"
+    return f"TRY_CAST(TRY(CAST({{0}} AS {wide}) * {{1}}) AS {duckdb_type(result)})"
+
+
+def _quotient(left: pa.Decimal128Type, right: pa.Decimal128Type, result: pa.Decimal128Type) -> str:
+    scale = max(6, left.scale + right.precision + 1)
+    if left.precision - left.scale + right.scale + scale <= 38:
+        return f"TRY_CAST(TRY(decimal_division({{0}}, nullif({{1}}, 0))) AS {duckdb_type(result)})"
+    digits = result.scale + right.scale - left.scale
+    return f"TRY_CAST(millstream_divide({{0}}, {{1}}, {digits}, {result.scale}) AS {duckdb_type(result)})"
 
 
 # --- dates, timestamps, intervals -------------------------------------------------------------

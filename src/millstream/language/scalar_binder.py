@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ColumnNotFound, MillstreamError, NotSupported, StreamNotFound, TypeMismatch
 from millstream.language import scalar_predicates as predicates
-from millstream.language.coercion import BOOLEAN, INT, VOID, is_array, is_integral, is_map, is_struct, named, widened
+from millstream.language.coercion import BOOLEAN, INT, VOID, implicitly, is_array, is_integral, is_map, is_struct, named, widened
 from millstream.language.functions import Call
 from millstream.language.functions_bits import BITWISE, bitwise_operands
 from millstream.language.functions_datetime import UNIT_FIRST
@@ -22,7 +22,7 @@ from millstream.language.functions_table import find
 from millstream.language.scalar_arithmetic import arithmetic, negated
 from millstream.language.scalar_casts import cast
 from millstream.language.scalar_literals import interval, literal, number
-from millstream.language.scalar_syntax import call_of, declared_type
+from millstream.language.scalar_syntax import by_strength, call_of, declared_type
 from millstream.language.spans import span_of
 from millstream.plan.duckdb_sql import in_template, lowered, quoted
 from millstream.plan.expression import Expr, column
@@ -85,8 +85,10 @@ class ScalarBinder:
                 return self._field(self.bind(node.this), node.expression.name)
             case exp.Bracket():
                 return self._element(node)
-            case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor() | exp.BitwiseNot():
-                return self._bits(node)
+            case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor() | exp.BitwiseLeftShift() | exp.BitwiseRightShift():
+                return self._bits(by_strength(node))
+            case exp.BitwiseNot():
+                return self._inverted(node)
         return self._predicate(node) or self._call(node)
 
     def _predicate(self, node: exp.Expr) -> Expr | None:
@@ -149,7 +151,13 @@ class ScalarBinder:
 
     def _lookup(self, operand: Expr, key: Expr) -> Expr:
         """array[i], counting from 0, or map[key]; what is not there is NULL."""
-        return find("get" if is_array(operand.type) else "element_at").bind(Call("element_at", (operand, key)))
+        if is_map(operand.type):
+            if not implicitly(key.type, operand.type.key_type):
+                raise TypeMismatch(f"the keys are {named(operand.type.key_type)}, found {named(key.type)}")
+            return find("element_at").bind(Call("element_at", (operand, cast(key, operand.type.key_type))))
+        if not is_array(operand.type):
+            raise TypeMismatch(f"{named(operand.type)} has no elements")
+        return find("get").bind(Call("get", (operand, key)))
 
     # --- operators -------------------------------------------------------------------------
 
@@ -185,15 +193,19 @@ class ScalarBinder:
         found = predicates.like(self.bind(node.this), self.bind(node.expression), escape, ignoring_case=ignoring_case)
         return Expr(exp.Not(this=found.tree), BOOLEAN) if node.args.get("negate") else found
 
+    def _inverted(self, node: exp.BitwiseNot) -> Expr:
+        operand = self.bind(node.this)
+        operand = cast(operand, INT) if operand.type == VOID else operand
+        if not is_integral(operand.type):
+            raise TypeMismatch(f'no operator "~" for {named(operand.type)}')
+        return Expr(lowered(exp.BitwiseNot(this=operand.tree), "(~{0})"), operand.type)
+
     def _bits(self, node: exp.Expr) -> Expr:
-        if isinstance(node, exp.BitwiseNot):
-            operand = self.bind(node.this)
-            operand = cast(operand, INT) if operand.type == VOID else operand
-            if not is_integral(operand.type):
-                raise TypeMismatch(f'no operator "~" for {named(operand.type)}')
-            return Expr(lowered(exp.BitwiseNot(this=operand.tree), "(~{0})"), operand.type)
-        symbol = _BITWISE[type(node)]
-        left, right = bitwise_operands(symbol, self.bind(node.this), self.bind(node.expression))
+        """A chain of bit operators that stands in Spark's order already."""
+        symbol = _BITWISE.get(type(node))
+        if symbol is None:
+            return self._call(node) if isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift) else self.bind(node)
+        left, right = bitwise_operands(symbol, self._bits(node.this), self._bits(node.expression))
         return Expr(lowered(type(node)(this=left.tree, expression=right.tree), BITWISE[symbol]), left.type)
 
     # --- conditions ------------------------------------------------------------------------

@@ -38,6 +38,32 @@ def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     raise NotSupported(f'"{node.sql(dialect="spark")}" is not supported here')
 
 
+_STRENGTH: dict[type[exp.Expr], int] = {
+    exp.BitwiseLeftShift: 4, exp.BitwiseRightShift: 4, exp.BitwiseAnd: 3, exp.BitwiseXor: 2, exp.BitwiseOr: 1,
+}  # fmt: skip
+
+
+def by_strength(node: exp.Expr) -> exp.Expr:
+    """A chain of bit operators, which sqlglot reads from left to right, as Spark reads it: shifts, then &, then ^, then |."""
+    operators: list[type[exp.Expr]] = []
+    operands: list[exp.Expr] = []
+    while type(node) in _STRENGTH:
+        operators.append(type(node))
+        operands.append(node.expression)
+        node = node.this
+    operators.reverse()
+    operands = [operand.copy() for operand in (node, *reversed(operands))]
+    for strength in sorted(set(_STRENGTH.values()), reverse=True):
+        position = 0
+        while position < len(operators):
+            if _STRENGTH[operators[position]] == strength:
+                kind = operators.pop(position)
+                operands[position : position + 2] = [kind(this=operands[position], expression=operands[position + 1])]
+            else:
+                position += 1
+    return operands[0]
+
+
 def _present(node: exp.Expr, *names: str) -> list[exp.Expr]:
     return [node.args[name] for name in names if node.args.get(name) is not None]
 

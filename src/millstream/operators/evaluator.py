@@ -2,13 +2,18 @@
 
 One per worker process.  Rows keep their number and their order: one thread, one pass, no operator that
 could reorder.  What is only a column's name never goes to DuckDB.
+
+A tick has many small batches, and DuckDB's time for one of them is the time to plan, not to compute.  So a
+statement is bound once for each schema and list of expressions (`_Statement`) and then run again and again
+over whatever batch is laid into it, and the optimizer is left with the steps that matter to expressions.
 """
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import duckdb
 import numpy as np
@@ -17,22 +22,22 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
-from millstream.plan.duckdb_macros import macro_statements
+from millstream.plan.duckdb_macros import macros_in
 
 Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
 
 _BARE = re.compile(r'"((?:[^"]|"")+)"')
-_PREDICATE = "keep"
+_NEEDED_OPTIMIZERS = {"expression_rewriter", "common_subexpressions", "unused_columns"}
+_MOST_STATEMENTS = 512
+_ROW = "millstream_row"
+"""The column of a statement that reads none: it only says how many rows there are."""
 
 
 class Evaluator:
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
-        for statement in macro_statements():
-            connection.execute(statement)
-        return connection
+    def __init__(self) -> None:
+        self._statements: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Statement] = OrderedDict()
+        self._macros: set[str] = set()
 
     def project(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
         """One output column for each (name, SQL, type), of exactly that type."""
@@ -40,10 +45,10 @@ class Evaluator:
         if rows.num_rows == 0:
             return pa.RecordBatch.from_arrays([pa.array([], type_) for _, _, type_ in columns], schema=schema)
         arrays: list[pa.Array | None] = [_bare_column(rows, sql) for _, sql, _ in columns]
-        missing = [i for i, array in enumerate(arrays) if array is None]
-        if missing:
-            computed = self._evaluate(rows, [columns[i][1] for i in missing])
-            for i, array in zip(missing, computed, strict=True):
+        computed = [i for i, array in enumerate(arrays) if array is None]
+        if computed:
+            results = self._evaluate(rows, tuple(columns[i][1] for i in computed))
+            for i, array in zip(computed, results, strict=True):
                 arrays[i] = array
         typed = [_as_declared(array, type_) for array, (_, _, type_) in zip(arrays, columns, strict=True)]
         return pa.RecordBatch.from_arrays(typed, schema=schema)
@@ -52,16 +57,71 @@ class Evaluator:
         """Where the predicate holds; NULL is not true."""
         if rows.num_rows == 0:
             return np.empty(0, np.bool_)
-        (kept,) = self._evaluate(rows, [f"coalesce({predicate_sql}, FALSE)"])
+        (kept,) = self._evaluate(rows, (f"coalesce({predicate_sql}, FALSE)",))
         return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
-    def _evaluate(self, rows: pa.RecordBatch, expressions: Sequence[str]) -> list[pa.Array]:
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
+        connection.execute("SET TimeZone = 'UTC'")
+        optimizers = connection.execute("SELECT name FROM duckdb_optimizers() AS o(name)").fetchall()
+        disabled = ",".join(name for (name,) in optimizers if name not in _NEEDED_OPTIMIZERS)
+        connection.execute(f"SET disabled_optimizers = '{disabled}'")
+        return connection
+
+    def _evaluate(self, rows: pa.RecordBatch, expressions: tuple[str, ...]) -> list[pa.Array]:
+        key = (rows.schema, expressions)
+        statement = self._statements.get(key)
+        if statement is None:
+            self._define_macros(expressions)
+            statement = self._statements[key] = _Statement(self._connection, rows.schema, expressions)
+            if len(self._statements) > _MOST_STATEMENTS:
+                self._statements.popitem(last=False)
+        self._statements.move_to_end(key)
+        return statement.run(rows)
+
+    def _define_macros(self, expressions: tuple[str, ...]) -> None:
+        for name, definition in macros_in(" ".join(expressions)).items():
+            if name not in self._macros:
+                self._connection.execute(definition)
+                self._macros.add(name)
+
+
+class _Statement:
+    """SELECT expressions FROM a batch that changes from run to run."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, schema: pa.Schema, expressions: tuple[str, ...]) -> None:
+        text = ", ".join(expressions)
+        self._needed = [name for name in schema.names if '"' + name.replace('"', '""') + '"' in text]
+        self._source = _Source(self._stored(_no_rows(schema)))
         select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
-        source = self._connection.from_arrow(_for_duckdb(rows))
-        table = source.project(select).to_arrow_table()
+        self._relation = connection.from_arrow(self._source).project(select)
+
+    def run(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        self._source.rows = self._stored(rows)
+        try:
+            table = self._relation.to_arrow_table(batch_size=max(rows.num_rows, 1))
+        finally:
+            self._source.rows = self._source.rows.slice(0, 0)  # let go of the batch
         if table.num_rows != rows.num_rows:
             raise InternalError(f"{rows.num_rows} rows became {table.num_rows}")
         return [_one_chunk(column) for column in table.columns]
+
+    def _stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that are read, in the types of `plan.duckdb_sql.duckdb_type`: no time zones, intervals as integers."""
+        if not self._needed:
+            return pa.RecordBatch.from_arrays([pa.array(np.zeros(rows.num_rows, np.int8))], names=[_ROW])
+        return pa.RecordBatch.from_arrays([_stored(rows.column(name)) for name in self._needed], names=self._needed)
+
+
+class _Source:
+    """What DuckDB reads: at each run, the batch that is here then."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.rows.schema, [self.rows]).__arrow_c_stream__(requested_schema)
 
 
 def _bare_column(rows: pa.RecordBatch, sql: str) -> pa.Array | None:
@@ -69,33 +129,50 @@ def _bare_column(rows: pa.RecordBatch, sql: str) -> pa.Array | None:
     return rows.column(match[1].replace('""', '"')) if match else None
 
 
-def _for_duckdb(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in the types of `plan.duckdb_sql.duckdb_type`: no time zones, intervals as integers."""
-    arrays = [_stored(column) for column in rows.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+@lru_cache(maxsize=256)
+def _storage(type_: pa.DataType) -> pa.DataType:
+    """The Arrow type in which DuckDB is given values of `type_`."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us")
+    if type_ == INTERVAL:
+        return pa.int64()
+    if pa.types.is_null(type_):
+        return pa.int32()
+    if pa.types.is_list(type_):
+        return pa.list_(_storage(type_.value_type))
+    if pa.types.is_map(type_):
+        return pa.map_(_storage(type_.key_type), _storage(type_.item_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _storage(field.type)) for field in type_])
+    return type_
 
 
 def _stored(array: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        return array.view(pa.timestamp("us"))
-    if array.type == INTERVAL:
-        return array.view(pa.int64())
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), pa.int32())
-    return array
+    return _retyped(array, _storage(array.type))
+
+
+def _as_declared(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_null(type_):
+        return pa.nulls(len(array))
+    return _retyped(array, type_)
+
+
+def _retyped(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The same values under another name of their type; only numbers of another width are copied."""
+    if array.type == type_:
+        return array
+    if _is_64_bit(array.type) and _is_64_bit(type_):
+        return array.view(type_)
+    return array.cast(type_)
+
+
+def _is_64_bit(type_: pa.DataType) -> bool:
+    return type_ in (pa.int64(), INTERVAL) or bool(pa.types.is_timestamp(type_) and type_.unit == "us")
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _as_declared(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if array.type == type_:
-        return array
-    if pa.types.is_null(type_):
-        return pa.nulls(len(array))
-    if pa.types.is_timestamp(type_) and array.type == pa.timestamp("us"):
-        return array.view(type_)
-    if type_ == INTERVAL and pa.types.is_int64(array.type):
-        return array.view(type_)
-    return array.cast(type_)

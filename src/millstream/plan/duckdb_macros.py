@@ -1,10 +1,14 @@
-"""What Spark does and DuckDB has no function for, as DuckDB macros.  A worker's connection defines them once.
+"""What Spark does and DuckDB has no function for, as DuckDB macros.  A worker's connection defines the ones it needs.
 
 A macro's argument is copied to each place where it is used, so a macro that needs its argument more than
 once binds it first: `list_transform([x], lambda v: ...)[1]` evaluates `x` once, however it is written.
 """
 
 from __future__ import annotations
+
+import re
+
+from millstream.plan.duckdb_decimals import DECIMAL_MACROS
 
 _SPACE = r"[\x00-\x20\x7f]*"
 _FLOATING = rf"(?i)^{_SPACE}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)[df]?{_SPACE}$"
@@ -13,6 +17,8 @@ _DATE = rf"^{_SPACE}([+-]?[0-9]{{4,7}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ 
 _TIME = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,9}))?)?)?"
 _ZONE = r"(?:Z|UTC|GMT|UT)?([+-][0-9]{1,2}(?::?[0-9]{2}(?::?[0-9]{2})?)?)?"
 _TIMESTAMP = rf"^{_SPACE}([+-]?[0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T](?:{_TIME}[ ]*(?:{_ZONE})?)?)?)?)?{_SPACE}$"
+_PLAIN_DATE = r"\d{4}-\d{2}-\d{2}"
+_PLAIN_TIMESTAMP = rf"{_PLAIN_DATE}[ T](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?"
 
 
 def _bound(argument: str, body: str) -> str:
@@ -57,6 +63,12 @@ def _number(field: str, default: int = 0) -> str:
     return f"coalesce(TRY_CAST({field} AS BIGINT), {default})"
 
 
+def _fast_if(plain: str, type_: str, any_form: str) -> str:
+    """The form that nearly all values have goes through DuckDB's own cast, 50 times as fast as taking the text apart."""
+    hopeless = rf"NOT regexp_matches(x, '^{_SPACE}[+-]?[0-9]{{4}}')"
+    return f"CASE WHEN regexp_full_match(x, '{plain}') THEN TRY_CAST(x AS {type_}) WHEN {hopeless} THEN NULL ELSE {any_form} END"
+
+
 def _zone_us() -> str:
     """The offset in v.z (`+1`, `+01:30`, `-0130`) in microseconds."""
     digits = "regexp_extract(v.z, '([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?', ['sign', 'h', 'm', 's'])"
@@ -73,12 +85,14 @@ def _to_timestamp(*, zoned: bool) -> str:
     valid = f"{hour} < 24 AND {minute} < 60 AND {second} < 60"
     zone = _zone_us() if zoned else "0"
     moment = f"TRY(make_timestamp(epoch_us(CAST({date} AS TIMESTAMP)) + {clock} - {zone}))"
-    return _bound(parts, f"CASE WHEN {valid} THEN {moment} END")
+    any_form = _bound(parts, f"CASE WHEN {valid} THEN {moment} END")
+    return _fast_if(_PLAIN_TIMESTAMP, "TIMESTAMP", any_form)
 
 
 def _to_date() -> str:
     parts = f"regexp_extract(x, '{_DATE}', ['y', 'm', 'd'])"
-    return _bound(parts, f"TRY(make_date(TRY_CAST(v.y AS BIGINT), {_number('v.m', 1)}, {_number('v.d', 1)}))")
+    any_form = _bound(parts, f"TRY(make_date(TRY_CAST(v.y AS BIGINT), {_number('v.m', 1)}, {_number('v.d', 1)}))")
+    return _fast_if(_PLAIN_DATE, "DATE", any_form)
 
 
 def _crc32() -> str:
@@ -94,11 +108,6 @@ def _crc32() -> str:
     one_byte = f"xor({remainders}[(xor(c, b) & 255) + 1], c >> 8)"
     every = f"list_reduce(list_transform(range(1, octet_length(v) + 1), lambda i: {digits}), lambda c, b: {one_byte}, 4294967295)"
     return _bound("x", f"xor({every}, 4294967295)")
-
-
-def _unscaled() -> str:
-    """A decimal's digits as a whole number."""
-    return "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)"
 
 
 _DISTINCT = """list_filter(v, lambda e, i: CASE
@@ -179,9 +188,18 @@ MACROS: dict[str, str] = {
     "millstream_to_date(x)": _to_date(),
     "millstream_to_timestamp(x)": _to_timestamp(zoned=True),
     "millstream_to_timestamp_ntz(x)": _to_timestamp(zoned=False),
-    "millstream_unscaled(x)": _unscaled(),
 }
 
 
-def macro_statements() -> list[str]:
-    return [f"CREATE TEMP MACRO {head} AS {body}" for head, body in MACROS.items()]
+_STATEMENTS = {head.split("(")[0]: f"CREATE TEMP MACRO {head} AS {body}" for head, body in (MACROS | DECIMAL_MACROS).items()}
+_NAME = re.compile(r"\bmillstream_\w+")
+
+
+def macros_in(sql: str) -> dict[str, str]:
+    """The macros that `sql` needs, by name: the statements that define them, those that others build on first."""
+    found: dict[str, str] = {}
+    for name in _NAME.findall(sql):
+        if name in _STATEMENTS and name not in found:
+            found |= macros_in(_STATEMENTS[name].partition(" AS ")[2])
+            found[name] = _STATEMENTS[name]
+    return found
