@@ -3,8 +3,9 @@
 Creating, opening, checkpoints and cleaning are `deltalake`'s.  The commit itself is written here: it is one
 small JSON file created under the next version's name, and we are the only writer (the location's lock).
 
-    commit of two files        deltalake's own    21 ms after 100 commits, 115 ms after 600 (it updates its table handle)
-                               here               0.1 ms, with fsync below 1 ms, whatever came before
+    commit of two files        after 20 commits    after 100    after 600       (one run, on a busy machine)
+    deltalake's own            5 ms                37 ms        179 ms          it brings its table handle up to date
+    here, with fsync           1.0 ms              1.0 ms       1.0 ms
 
 Each commit carries our state in its commitInfo; the newest one is what `open` finds.
 """

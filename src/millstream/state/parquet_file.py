@@ -1,17 +1,21 @@
 """How Millstream's Parquet files are written and read; chunk.py and changelog.py say what is in them.
 
-Measured on 250,000 rows of (timestamp, key, float, _ts, _seq), one core, median of 15:
+Measured on 250,000 rows of (timestamp, integer key, random double, _ts, _seq), all in one run, median of 15, on a busy
+machine (the last line takes 16 ms and 6 ms on a quiet one): the ratios matter.
 
-    encoding of integers     compression   write     read      size
-    plain                    none          26 ms     13 ms     12.0 MB    (with a string column)
-    plain, dictionaries      none          95 ms     17 ms      9.9 MB
-    plain                    zstd 1        72 ms     28 ms      3.5 MB
-    delta                    none          14 ms      5 ms      4.1 MB
-    delta                    lz4           16 ms      6 ms      4.1 MB
-    delta, page checksums    lz4           16.5 ms    6 ms      4.1 MB    <- this one
+    integers                 compression   write     read     size
+    plain                    none           32 ms    10 ms   10.0 MB
+    plain, dictionaries      none          257 ms    18 ms    9.4 MB
+    plain                    lz4            70 ms    27 ms    5.9 MB
+    plain                    zstd 1        136 ms    57 ms    3.6 MB
+    delta                    none           39 ms    12 ms    3.3 MB
+    delta                    zstd 1         55 ms    20 ms    3.2 MB
+    delta                    lz4            47 ms    12 ms    3.3 MB
+    delta, page checksums    lz4            45 ms    14 ms    3.3 MB    <- this one
 
-Delta encoding makes _seq and sorted timestamps almost free and keys half a column; dictionaries pay for strings
-only; lz4 pays for itself on strings and repeated floats.  With checksums a flipped bit is an error, not an answer.
+Delta encoding makes _seq and sorted timestamps almost free.  Here lz4 gains nothing over delta alone; it is for strings and
+repeated doubles (a 500-symbol column and rounded prices: 2.8 MB against 3.9 MB).  Dictionaries are for strings only.  With
+checksums a flipped bit in the rows is an error, not an answer.
 """
 
 from __future__ import annotations
