@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from millstream.api import Database, Query
+from millstream.cli.demos.live_answer import LiveAnswer
 from millstream.cli.demos.network_feed import SLACK_MS, NetworkFeed
 from millstream.core.instant import UNITS, Micros
 
@@ -81,6 +82,7 @@ def warm_up(db: Database) -> None:
 def drive(db: Database, queries: dict[str, Query], feed: NetworkFeed, show: Callable[[Progress], None]) -> Progress:
     """Feeds everything, at its pace or as fast as rows are accepted, and shows how it goes; returns the last state."""
     progress = Progress()
+    answers = {name: LiveAnswer(query) for name, query in queries.items()}
     started = time.perf_counter()
     shown = 0.0
     for second, block in enumerate(feed.blocks()):
@@ -88,7 +90,7 @@ def drive(db: Database, queries: dict[str, Query], feed: NetworkFeed, show: Call
         progress.newest = max(progress.newest, int(block["ts"].cast(pa.int64()).to_numpy().max()))
         progress.wall_s = time.perf_counter() - started
         if progress.wall_s - shown >= REFRESH_S:
-            _look(db, queries, feed, progress)
+            _look(db, queries, answers, feed, progress)
             show(progress)
             shown = progress.wall_s
         time.sleep(max(0.0, (second + 1) / SPEED - (time.perf_counter() - started)))
@@ -96,16 +98,16 @@ def drive(db: Database, queries: dict[str, Query], feed: NetworkFeed, show: Call
     db.advance("flows", progress.newest)
     db.flush()
     progress.wall_s = time.perf_counter() - started
-    _look(db, queries, feed, progress)
+    _look(db, queries, answers, feed, progress)
     show(progress)
     return progress
 
 
-def _look(db: Database, queries: dict[str, Query], feed: NetworkFeed, progress: Progress) -> None:
+def _look(db: Database, queries: dict[str, Query], answers: dict[str, LiveAnswer], feed: NetworkFeed, progress: Progress) -> None:
     db.check()
     progress.phase = feed.phase(progress.newest)
     progress.frontier = min(query.frontier for query in queries.values())
     progress.late = db.streams()[0].late
     for name, query in queries.items():
         progress.changes[name] = query.stats()["changes"]
-        progress.answers[name] = query.result()
+        progress.answers[name] = answers[name].table()
