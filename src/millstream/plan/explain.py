@@ -8,6 +8,7 @@ Logical plan                         Physical plan
 
 from __future__ import annotations
 
+from millstream.core.schema import type_name
 from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, Scan, ToStream, Window
 from millstream.plan.physical import (
     AggregateExec,
@@ -30,7 +31,8 @@ from millstream.plan.physical import (
 
 def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan) -> str:
     kind = "stream" if bound.is_stream else "relation"
-    sections = [f"Answer: a {kind} of ({', '.join(map(str, bound.plan.schema))})", "", "Logical plan", *_logical(bound.plan, 1)]
+    columns = ", ".join(f"{name} {type_name(field.type)}" for name, field in zip(bound.names, bound.plan.schema, strict=True))
+    sections = [f"Answer: a {kind} of ({columns})", "", "Logical plan", *_logical(bound.plan, 1)]
     if rewritten != bound.plan:
         sections += ["", "After the rewrite rules", *_logical(rewritten, 1)]
     sections += ["", "Physical plan"]

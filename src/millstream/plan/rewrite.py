@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millstream.plan.logical import Plan, Scan
+from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.merge_filters import merge_filters
 from millstream.plan.rules.merge_projects import merge_projects
 from millstream.plan.rules.prune_columns import prune_columns
@@ -17,8 +18,8 @@ Rule = Callable[[Plan], Plan]
 NODE_RULES: tuple[Rule, ...] = (push_filter_below_window, push_project_below_window, merge_filters, merge_projects)
 """In order; tried at every node, from the root down, until nothing changes."""
 
-PLAN_RULES: tuple[Rule, ...] = (prune_columns,)
-"""Once, over the whole plan, after the others."""
+PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
+"""Once each, in order, over the whole plan, after the others."""
 
 RULES: dict[str, Rule] = {rule.__name__: rule for rule in (*NODE_RULES, *PLAN_RULES)}
 

@@ -16,7 +16,7 @@ from millstream.state.location import Location
 from millstream.state.stream_log import StreamLog
 
 
-@dataclass
+@dataclass(eq=False)
 class OpenStream:
     entry: StreamEntry
     log: StreamLog
