@@ -43,7 +43,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 def note_form(node: exp.Expr, word: str) -> None:
     """`node` was written with this word and parentheses."""
     if not isinstance(node, exp.Anonymous):
-        node.meta.setdefault(_FORM, word.lower())
+        node.meta[_FORM] = word.lower()
 
 
 def note_suffix(node: exp.Expr, suffix: str) -> None:
@@ -65,7 +65,7 @@ def column_name(tree: exp.Expr) -> str:
         inner = _without_parens(bare.this)
         if isinstance(inner, exp.Column | exp.Cast) and _is_column_or_cast(inner):
             return column_name(inner)
-    if isinstance(bare, exp.Dot):
+    if isinstance(bare, exp.Dot) and isinstance(bare.this, exp.Column | exp.Dot) and bare.find(exp.Column):
         return str(bare.expression.name)
     return shown(bare)
 
@@ -183,6 +183,8 @@ def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
         texts = ["1"]
     if name in ("isnull", "isnotnull") and len(texts) == 1:
         return f"({texts[0]} IS {'NOT ' if name == 'isnotnull' else ''}NULL)"
+    if name == "like" and len(texts) == 2:
+        return f"{texts[0]} LIKE {texts[1]}"
     if name == "log" and len(texts) == 1:
         texts = ["E()", *texts]
     given, default = _DEFAULTS.get(name, (-1, ""))

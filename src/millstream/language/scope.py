@@ -88,6 +88,22 @@ class Scope:
 
         return tree.copy().transform(swap, copy=False)
 
+    def dotted(self, tree: exp.Expr) -> exp.Expr:
+        """A copy of `tree` in which fields of structs stand behind dots, and no column has a qualifier."""
+
+        def split(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column) or len(node.parts) == 1:
+                return node
+            names = [part.name for part in node.parts]
+            source = self._qualified(names[0])
+            is_qualified = source is not None and bool(source.named(names[1]))
+            result: exp.Expr = exp.column(names[1] if is_qualified else names[0])
+            for name in names[2 if is_qualified else 1 :]:
+                result = exp.Dot(this=result, expression=exp.to_identifier(name))
+            return result
+
+        return tree.copy().transform(split, copy=False)
+
     def _swapped(self, column: exp.Column) -> exp.Expr:
         span = span_of(column)
         visible, fields = self._resolve([part.name for part in column.parts], span)

@@ -37,7 +37,7 @@ def bind_items(select: exp.Select, scope: Scope) -> list[Item]:
         check_expression(inner, scope.sql)
         refuse_stars(inner, scope.sql)
         bare = scope.bare(with_aliases(inner, items, scope))
-        items.append(Item(column_name(tree), bare, tree.alias if isinstance(tree, exp.Alias) else None))
+        items.append(Item(column_name(scope.dotted(tree)), bare, tree.alias if isinstance(tree, exp.Alias) else None))
     return items
 
 

@@ -43,6 +43,7 @@ class StrictParser(SparkParser):
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr | None]]] = {}
     COLUMN_OPERATORS = {token: SparkParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)}
     BRACKETS = frozenset({TokenType.L_BRACKET})
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}  # array(1, 2)[0] is an element
 
     def open(self, tokens: list[Token], sql: str) -> Cursor:
         """Starts reading one statement."""
