@@ -97,7 +97,7 @@ class Database:
         self._location = location
         self._temporary = temporary
         self._engine = Engine(location, runner)
-        self._ticker = Ticker(self._engine, tick_interval)
+        self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._statements = Statements(self._engine, self._sources)
         self._closed = False
@@ -199,6 +199,7 @@ class Database:
         self._ticker.stop()
         try:
             self._engine.close()
+            self._statements.close()
         finally:
             self._location.close()
             if self._temporary is not None:
@@ -209,6 +210,14 @@ class Database:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _in_the_background(self, *, seldom: bool) -> None:
+        """What the ticker does beside ticking: results and sinks follow the commits; now and then files are put in order."""
+        self._engine.publish()
+        self._statements.deliver()
+        if seldom:
+            self._engine.maintain()
+            self._statements.maintain()
 
     def _check_open(self) -> None:
         if self._closed:

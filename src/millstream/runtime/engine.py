@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.changelog import Changelog
 from millstream.state.location import Location
+from millstream.state.snapshot import prune_snapshots
 from millstream.state.tick_record import TickLog, TickRecord
 
 log = logging.getLogger(__name__)
@@ -137,6 +139,9 @@ class Engine:
             self.publish()
             for query in list(self.queries.values()):
                 self.stop_query(query)
+                query.changelog.close()
+            for stream in self.streams:
+                stream.log.close()
 
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
@@ -150,6 +155,7 @@ class Engine:
             }
             results = [query.changelog for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
+            self._prune_snapshots()
         # merging reads and writes files: nobody has to wait for it
         for stream, bound in bounds.items():
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
@@ -157,6 +163,15 @@ class Engine:
         for changelog in results:
             changelog.compact()
             changelog.vacuum()
+
+    def _prune_snapshots(self) -> None:
+        """Only the last snapshot of a query is ever read."""
+        for query in self.queries.values():
+            if query.snapshot is not None:
+                files = [
+                    fragment_file.name for fragment_file in Path(query.snapshot.stem).parent.glob(f"{Path(query.snapshot.stem).name}-*")
+                ]
+                prune_snapshots(self.location.snapshot_dir(query.name), keep=files)
 
     def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
         """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""

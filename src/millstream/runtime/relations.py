@@ -31,7 +31,20 @@ class Relations:
         self._open[entry.name] = (entry, RelationLog.open(self._location, entry.name, entry.schema))
 
     def close(self, name: str) -> None:
-        self._open.pop(name, None)
+        _, log = self._open.pop(name)
+        log.close()
+
+    def close_all(self) -> None:
+        for name in list(self._open):
+            self.close(name)
+
+    def maintain(self, settled: Micros | None) -> None:
+        """What was before the instant that every reader has passed is folded into one bag."""
+        for _, log in list(self._open.values()):
+            if settled is not None:
+                log.fold(settled)
+            log.compact()
+            log.vacuum()
 
     def contents(self, name: str, at: Micros | None = None) -> pa.Table:
         return self._open[name][1].contents(at)

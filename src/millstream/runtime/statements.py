@@ -52,6 +52,15 @@ class Statements:
         """Everything that the catalog on disk names, as it was."""
         for saved in self._file.entries:
             self._define(parse_one(saved.sql), saved.id, reopening=True)
+        self._engine.location.sweep_queries({query.name for query in self.catalog.queries})
+
+    def close(self) -> None:
+        self._relations.close_all()
+
+    def maintain(self) -> None:
+        """Relations have no continuous readers yet: all that their default instant has passed is settled."""
+        with self._engine.lock:
+            self._relations.maintain(self._engine.streams.greatest_frontier)
 
     # --- statements
 

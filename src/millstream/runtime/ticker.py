@@ -5,21 +5,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import Protocol
 
 from millstream.core.errors import InternalError, MillstreamError
 from millstream.runtime.engine import Engine
 
 log = logging.getLogger(__name__)
 
-_PUBLISH_S = 1.0
-"""How long the results' Delta tables may lag behind the committed ticks."""
+_FOLLOW_S = 1.0
+"""How long the results' Delta tables and the sinks may lag behind the committed ticks."""
 _MAINTAIN_S = 10.0
 """How often small files are merged and old ones go."""
 
 
+class Follow(Protocol):
+    """What else has to be done regularly; `seldom` is true every few seconds."""
+
+    def __call__(self, *, seldom: bool) -> None: ...
+
+
 class Ticker:
-    def __init__(self, engine: Engine, interval_s: float | None) -> None:
+    def __init__(self, engine: Engine, interval_s: float | None, follow: Follow) -> None:
         self._engine = engine
+        self._follow = follow
         self._interval_s = interval_s
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -47,7 +55,7 @@ class Ticker:
 
     def _loop(self) -> None:
         assert self._interval_s is not None
-        published = maintained = time.monotonic()
+        followed = maintained = time.monotonic()
         try:
             while not self._stopping.is_set():
                 self._woken.wait(self._interval_s)
@@ -56,12 +64,11 @@ class Ticker:
                 self._engine.streams.advance_idle(time.time_ns() // 1000)
                 while not self._stopping.is_set() and self._engine.tick() is not None:
                     pass
-                if time.monotonic() - published > _PUBLISH_S:
-                    self._engine.publish()
-                    published = time.monotonic()
-                if time.monotonic() - maintained > _MAINTAIN_S:
-                    self._engine.maintain()
-                    maintained = time.monotonic()
+                if time.monotonic() - followed > _FOLLOW_S:
+                    seldom = time.monotonic() - maintained > _MAINTAIN_S
+                    self._follow(seldom=seldom)
+                    followed = time.monotonic()
+                    maintained = followed if seldom else maintained
                 self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         except MillstreamError as error:
             self._error = error

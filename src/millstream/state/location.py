@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -108,6 +109,14 @@ class Location:
     def drop_query(self, name: str) -> None:
         for directory in (self.query_dir(name), self.snapshot_dir(name)):
             remove_directory(directory)
+
+    def sweep_queries(self, names: Collection[str]) -> None:
+        """Deletes what queries left behind that are not among `names`: those of a session, or dropped just before a crash."""
+        kept = {encode_name(name) for name in names}
+        for folder in ("queries", "snapshots"):
+            for directory in (self.path / folder).glob("*"):
+                if directory.name not in kept:
+                    remove_directory(directory)
 
     def clear_exchange(self) -> None:
         remove_directory(self.exchange_dir)
