@@ -90,6 +90,23 @@ def no_input() -> None:
     raise AssertionError("an aggregate answers from its own state")
 
 
+NUMBERS = [
+    ("TINYINT", "BIGINT", "DOUBLE"), ("BIGINT", "BIGINT", "DOUBLE"), ("FLOAT", "DOUBLE", "DOUBLE"), ("DOUBLE", "DOUBLE", "DOUBLE"),
+    ("DECIMAL(5,2)", "DECIMAL(15,2)", "DECIMAL(9,6)"), ("DECIMAL(18,0)", "DECIMAL(28,0)", "DECIMAL(22,4)"),
+    ("DECIMAL(38,0)", "DECIMAL(38,0)", "DECIMAL(38,4)"), ("DECIMAL(38,37)", "DECIMAL(38,37)", "DECIMAL(38,38)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "sum_type", "avg_type"), NUMBERS)
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_sum_and_avg_of_every_number(type_: str, sum_type: str, avg_type: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_)))
+    calls = (call("sum", "v", sum_type), call("avg", "v", avg_type))
+    check(history, ("k",), calls)
+    check_saved(history, ("k",), calls)
+
+
 ORDERED = ["BOOLEAN", "SMALLINT", "BIGINT", "STRING", "BINARY", "FLOAT", "DOUBLE", "DECIMAL(18,3)", "DECIMAL(38,3)", "DATE", "TIMESTAMP"]
 
 

@@ -7,9 +7,11 @@ An accumulator is (low, high, count): a 128-bit sum and how many values are in i
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from millstream.core.signed_batch import Signs
-from millstream.kernels.compiled import AHEAD, Bytes, Ints, inlined, kernel, prefetch
+from millstream.kernels.compiled import AHEAD, Bytes, Ints, address, inlined, kernel, prefetch
+from millstream.kernels.limbs import nearest_double
 
 LOW, HIGH, COUNT = 0, 1, 2
 WIDTH = 4
@@ -65,3 +67,31 @@ def count_values(code: Ints, slot: Ints, sign: Signs, valid: Bytes, counts: Ints
         if not some_null or valid[i] != 0:
             counts[g] += sign[i]
         out[2 * s + 1] = counts[g]
+
+
+@kernel
+def track_integer_sums(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints) -> None:
+    """Apply all changes in order; the accumulator before and after each slot."""
+    slots, some_null = 0, len(valid) > 0
+    for i in range(len(code)):
+        if i + AHEAD < len(code):
+            prefetch(sums, code[i + AHEAD])
+        g, s = code[i], slot[i]
+        if s == slots:
+            for k in range(WIDTH):
+                out[2 * s, k] = sums[g, k]
+            slots += 1
+        if not some_null or valid[i] != 0:
+            _add(sums, g, values[i], np.int64(sign[i]))
+        for k in range(WIDTH):
+            out[2 * s + 1, k] = sums[g, k]
+
+
+@kernel
+def integer_averages(sums: Ints, out: npt.NDArray[np.float64], valid: Bytes) -> None:
+    """The double nearest to the exact sum, divided by the count; NULL without values."""
+    scratch = np.empty(2, np.int64)
+    for i in range(len(sums)):
+        valid[i] = sums[i, COUNT] > 0
+        total = nearest_double(address(sums) + 8 * WIDTH * i, 2, 0, address(scratch))
+        out[i] = total / sums[i, COUNT] if sums[i, COUNT] > 0 else 0.0

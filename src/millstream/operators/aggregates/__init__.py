@@ -8,9 +8,10 @@ from millstream.core.errors import NotSupported
 from millstream.core.schema import Schema, type_name
 from millstream.kernels.sort_keys import is_sortable
 from millstream.operators.aggregates.aggregate import Aggregate
+from millstream.operators.aggregates.avg import DecimalAvgAgg, DoubleAvgAgg, IntegerAvgAgg
 from millstream.operators.aggregates.count import CountAgg, CountRowsAgg
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
-from millstream.operators.aggregates.sum import IntegerSumAgg
+from millstream.operators.aggregates.sum import DecimalSumAgg, DoubleSumAgg, IntegerSumAgg
 from millstream.plan.logical import AggregateCall
 
 __all__ = ["Aggregate", "aggregates_for"]
@@ -33,6 +34,16 @@ def _aggregate_for(call: AggregateCall, schema: Schema, extremes: dict[str, Extr
             return CountAgg(call.type)
         case "sum" if pa.types.is_integer(type_):
             return IntegerSumAgg(call.type)
+        case "sum" if pa.types.is_decimal(type_):
+            return DecimalSumAgg(call.type)
+        case "sum" if pa.types.is_floating(type_):
+            return DoubleSumAgg(call.type)
+        case "avg" if pa.types.is_integer(type_):
+            return IntegerAvgAgg(call.type)
+        case "avg" if pa.types.is_decimal(type_):
+            return DecimalAvgAgg(call.type, type_)
+        case "avg" if pa.types.is_floating(type_):
+            return DoubleAvgAgg(call.type)
         case "min" | "max" if is_sortable(type_):
             first = call.argument not in extremes
             shared = extremes.setdefault(call.argument, Extremes(type_))

@@ -44,7 +44,8 @@ class Values:
 
     @staticmethod
     def of(type_: pa.DataType, words: Ints, valid: Bytes = ALL_VALID) -> Values:
-        return Values(words, valid, lambda words, valid: arrow_buffers.from_words(words, valid, type_))
+        build = arrow_buffers.from_words if words.ndim == 1 else arrow_buffers.from_decimal_words
+        return Values(words, valid, lambda words, valid: build(words, valid, type_))
 
     def mark_changed(self, changed: Bytes) -> None:
         """Flag the slots at which the column changes."""

@@ -5,37 +5,41 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.kernels.arrow_buffers import valid_mask, words
+from millstream.kernels import arrow_buffers
+from millstream.kernels.arrow_buffers import canonical_doubles
 from millstream.kernels.compiled import Ints
-from millstream.kernels.integer_sum import COUNT, HIGH, LOW, WIDTH, sum_integers
-from millstream.operators.aggregates.aggregate import Aggregate, Changes, Values, grown
-from millstream.operators.operator import Arrays
+from millstream.kernels.decimal_sum import decimal_sums
+from millstream.kernels.integer_sum import COUNT, HIGH, LOW, sum_integers
+from millstream.operators.aggregates.aggregate import Changes, Values
+from millstream.operators.aggregates.totals import DecimalTotals, Doubles, DoubleTotals, IntegerTotals, bound_of
 
 
-class IntegerSumAgg(Aggregate):
+class IntegerSumAgg(IntegerTotals):
     """SUM of integers, exact: beyond BIGINT it is NULL until enough has left again."""
 
-    invertible = True
-
-    def __init__(self, type_: pa.DataType) -> None:
-        super().__init__(type_)
-        self._sums: Ints = np.zeros((0, WIDTH), np.int64)
-
     def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        out, valid = np.empty(2 * changes.slots, np.int64), np.empty(2 * changes.slots, np.uint8)
-        sum_integers(changes.code, changes.slot, changes.sign, words(argument), valid_mask(argument), self._sums, out, valid)
-        return Values.of(self.type, out, valid)
+        # the most frequent aggregate has a kernel that goes straight to the result
+        values, valid = arrow_buffers.words(argument), arrow_buffers.valid_mask(argument)
+        out, present = np.empty(2 * changes.slots, np.int64), np.empty(2 * changes.slots, np.uint8)
+        sum_integers(changes.code, changes.slot, changes.sign, values, valid, self._sums, out, present)
+        return Values.of(self.type, out, present)
 
-    def result(self, codes: Ints, rows: Ints) -> Values:
-        sums = self._sums[codes]
-        valid = (sums[:, COUNT] > 0) & (sums[:, HIGH] == sums[:, LOW] >> 63)
-        return Values.of(self.type, np.ascontiguousarray(sums[:, LOW]), valid.astype(np.uint8))
+    def _finish(self, sums: Ints) -> Values:
+        present = (sums[:, COUNT] > 0) & (sums[:, HIGH] == sums[:, LOW] >> 63)
+        return Values.of(self.type, np.ascontiguousarray(sums[:, LOW]), present.astype(np.uint8))
 
-    def reserve(self, capacity: int) -> None:
-        self._sums = grown(self._sums, capacity)
 
-    def save(self, codes: Ints) -> Arrays:
-        return {"sums": self._sums[codes]}
+class DecimalSumAgg(DecimalTotals):
+    """SUM of DECIMAL, exact: NULL while it has more digits than the result type."""
 
-    def load(self, arrays: Arrays) -> None:
-        self._sums[: len(arrays["sums"])] = arrays["sums"]
+    def _finish(self, sums: Ints) -> Values:
+        out, present = np.empty((len(sums), 2), np.int64), np.empty(len(sums), np.uint8)
+        decimal_sums(sums, bound_of(self.type.precision), out, present)
+        return Values.of(self.type, out, present)
+
+
+class DoubleSumAgg(DoubleTotals):
+    """SUM of FLOAT and DOUBLE: the double nearest to the exact sum, in whatever order rows came and went."""
+
+    def _finish(self, sums: Doubles, counts: Ints) -> Values:
+        return Values.of(self.type, canonical_doubles(sums).view(np.int64), (counts > 0).astype(np.uint8))
