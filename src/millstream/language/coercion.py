@@ -76,6 +76,17 @@ def is_atomic(type_: pa.DataType) -> bool:
     return not is_nested(type_) and type_ != VOID
 
 
+def holds(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    """`type_` is `wanted`, or has it somewhere inside."""
+    if is_array(type_):
+        return holds(type_.value_type, wanted)
+    if is_map(type_):
+        return holds(type_.key_type, wanted) or holds(type_.item_type, wanted)
+    if is_struct(type_):
+        return any(holds(field.type, wanted) for field in type_)
+    return bool(type_ == wanted)
+
+
 def is_orderable(type_: pa.DataType) -> bool:
     """`<` and min/max work on it; a map has no order, nor has anything that holds one."""
     if is_map(type_):

@@ -8,7 +8,7 @@ from millstream.language import scalar_predicates as predicates
 from millstream.language.coercion import BOOLEAN, DOUBLE, FLOAT, VOID, named
 from millstream.language.functions import ANY, Call, Function, Param, common, custom, one_of, placeholders, simple
 from millstream.language.scalar_casts import cast, cast_template
-from millstream.language.scalar_literals import integer, string
+from millstream.language.scalar_literals import constant_text, integer, string
 from millstream.plan.expression import Expr
 
 
@@ -62,6 +62,14 @@ def _not(call: Call) -> Expr:
     return Expr(exp.Not(this=predicates.boolean(call.args[0], "NOT", from_text=True).tree), BOOLEAN)
 
 
+def _like(call: Call) -> Expr:
+    operand, pattern = call.args[:2]
+    escape = constant_text(call.args[2]) if len(call.args) > 2 else "\\"
+    if escape is None:
+        raise call.refuse("the escape must be written in the query")
+    return predicates.like(operand, pattern, escape, ignoring_case=call.name == "ilike")
+
+
 def _nanvl(call: Call) -> Expr:
     param = one_of(DOUBLE, FLOAT)
     types = [param.accept(type_) for type_ in call.types]
@@ -89,6 +97,7 @@ FUNCTIONS: tuple[Function, ...] = (
     custom("if", least=3, most=3, bind=_if),
     custom("equal_null", least=2, most=2, bind=_equal_null),
     custom("not", least=1, most=1, bind=_not),
+    custom("like", "ilike", least=2, most=3, bind=_like),
     custom("nanvl", least=2, most=2, bind=_nanvl),
     custom("typeof", least=1, most=1, bind=_typeof),
     simple("isnull", takes=[ANY], gives=BOOLEAN, duckdb="({0} IS NULL)"),

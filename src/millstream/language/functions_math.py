@@ -90,7 +90,8 @@ def _round(call: Call) -> Expr:
         if scale >= 0:
             return typed.gives(arg.type, "{0}")
         return typed.gives(arg.type, f"TRY_CAST(TRY({word}(CAST({{0}} AS HUGEINT), {scale})) AS {duckdb_type(arg.type)})")
-    body = f"CASE WHEN isfinite({{0}}) THEN {word}({{0}}, {scale}) ELSE {{0}} END"
+    # adding zero makes a negative zero positive, as going through a decimal does in Spark
+    body = f"CASE WHEN isfinite({{0}}) THEN {word}({{0}}, {scale}) + CAST(0 AS {duckdb_type(arg.type)}) ELSE {{0}} END"
     return typed.gives(arg.type, body)
 
 
@@ -158,7 +159,7 @@ FUNCTIONS: tuple[Function, ...] = (
     custom("ceil", "ceiling", "floor", least=1, most=2, bind=_ceil_floor),
     custom("round", "bround", least=1, most=2, bind=_round),
     _real("rint", "round_even({0}, 0)"),
-    _real("sign signum", "CASE WHEN isnan({0}) THEN {0} ELSE CAST(sign({0}) AS DOUBLE) END"),
+    _real("sign signum", "CASE WHEN isnan({0}) OR {0} = 0 THEN {0} ELSE CAST(sign({0}) AS DOUBLE) END"),
     _real("sqrt"),
     _real("cbrt"),
     _real("exp"),
@@ -175,7 +176,7 @@ FUNCTIONS: tuple[Function, ...] = (
     _real("cot", "(1 / tan({0}))"),
     _real("csc", "(1 / sin({0}))"),
     _real("sec", "(1 / cos({0}))"),
-    simple("atan2", takes=[_DOUBLE, _DOUBLE], gives=DOUBLE, duckdb="atan2({0}, {1})"),
+    simple("atan2", takes=[_DOUBLE, _DOUBLE], gives=DOUBLE, duckdb="atan2({0} + CAST(0 AS DOUBLE), {1} + CAST(0 AS DOUBLE))"),
     simple("e", gives=DOUBLE, duckdb="exp(CAST(1 AS DOUBLE))"),
     simple("pi", gives=DOUBLE, duckdb="pi()"),
     custom("format_number", least=2, most=2, bind=_format_number),

@@ -19,6 +19,7 @@ from millstream.language import (
 )
 from millstream.language.functions import Function
 from millstream.language.functions_known import AGGREGATES, KNOWN, VOLATILE
+from millstream.language.functions_lambda import HIGHER_ORDER
 
 SUBJECTS: dict[str, tuple[Function, ...]] = {
     "Conditions": functions_conditional.FUNCTIONS,
@@ -47,10 +48,11 @@ def find(name: str) -> Function:
 def missing(name: str) -> MillstreamError:
     """The error for a function that is not in the table: refused, not yet there, or unknown to Spark too."""
     lower = name.lower()
+    known = [*BY_NAME, *HIGHER_ORDER]
     if lower in VOLATILE:
         return NotSupported(f"{lower} is not supported: it gives another value each time", hint="An answer may depend on the data alone.")
     if lower in AGGREGATES:
         return NotSupported(f"the aggregate {lower} cannot stand here", hint="Aggregates stand in the select list and in HAVING.")
     if lower in KNOWN:
-        return NotSupported(f"the function {lower} is not supported", hint=did_you_mean(name, BY_NAME))
-    return FunctionNotFound(f'function "{name}" does not exist', hint=did_you_mean(name, BY_NAME))
+        return NotSupported(f"the function {lower} is not supported", hint=did_you_mean(name, known))
+    return FunctionNotFound(f'function "{name}" does not exist', hint=did_you_mean(name, known))

@@ -17,22 +17,42 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import MillstreamError, NotSupported, TypeMismatch
-from millstream.language.coercion import BIGINT, DOUBLE, MAX_PRECISION, STRING, VOID, is_atomic, is_decimal, is_float, is_integral, named
+from millstream.language.coercion import (
+    BIGINT,
+    DOUBLE,
+    MAX_PRECISION,
+    STRING,
+    VOID,
+    holds,
+    is_atomic,
+    is_decimal,
+    is_float,
+    is_integral,
+    named,
+)
 from millstream.language.column_names import column_name as output_name
 from millstream.language.scalar_binder import Resolve, ScalarBinder
 from millstream.language.scalar_predicates import boolean
 from millstream.language.spans import span_of
+from millstream.plan.duckdb_sql import MONTHS
 from millstream.plan.expression import Expr
 
 
 def bind_scalar(tree: exp.Expr, resolve: Resolve, sql: str) -> Expr:
     """`tree` over the columns that `resolve` knows.  The tree itself is not changed."""
-    return _in_sql(lambda: ScalarBinder(resolve).bind(tree), tree, sql)
+    return _in_sql(lambda: _as_column(ScalarBinder(resolve).bind(tree)), tree, sql)
 
 
 def bind_predicate(tree: exp.Expr, resolve: Resolve, sql: str, clause: str = "WHERE") -> Expr:
     """`tree` as the condition of `clause`."""
     return _in_sql(lambda: boolean(ScalarBinder(resolve).bind(tree), f"the condition of {clause}"), tree, sql)
+
+
+def _as_column(expr: Expr) -> Expr:
+    """Refuses what can be computed with, but not kept in a column."""
+    if holds(expr.type, MONTHS):
+        raise NotSupported("a length of time in months cannot be a column", hint="Add it to a date or a timestamp.")
+    return expr
 
 
 def _in_sql(bind: Callable[[], Expr], tree: exp.Expr, sql: str) -> Expr:

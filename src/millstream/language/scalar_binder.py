@@ -104,7 +104,7 @@ class ScalarBinder:
             case exp.Escape() if isinstance(node.this, exp.Like | exp.ILike):
                 return self._like(node.this, node.expression.name)
             case exp.RegexpLike():
-                return predicates.matches(self.bind(node.this), self.bind(node.expression))
+                return find("rlike").bind(Call("rlike", (self.bind(node.this), self.bind(node.expression))))
         return None
 
     # --- names -----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def literal(node: exp.Expr) -> Expr:
     """A string, number, boolean, NULL or X'..' of the syntax tree."""
     match node:
         case exp.Null():
-            return Expr(lowered(exp.Null(), "NULL"), VOID)
+            return Expr(lowered(exp.Null(), "CAST(NULL AS INTEGER)"), VOID)
         case exp.Boolean():
             return Expr(lowered(exp.Boolean(this=node.this), "TRUE" if node.this else "FALSE"), BOOLEAN)
         case exp.HexString():

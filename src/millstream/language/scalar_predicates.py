@@ -26,7 +26,6 @@ from millstream.language.coercion import (
 )
 from millstream.language.scalar_arithmetic import as_decimal
 from millstream.language.scalar_casts import cast
-from millstream.language.scalar_literals import constant_text
 from millstream.plan.duckdb_sql import in_template, lowered, text
 from millstream.plan.expression import Expr
 
@@ -132,12 +131,3 @@ def like(operand: Expr, pattern: Expr, escape: str, *, ignoring_case: bool) -> E
         return Expr(lowered(tree, sql), BOOLEAN)
     lowered(tree.this, sql)
     return Expr(lowered(tree, "{0}"), BOOLEAN)
-
-
-def matches(operand: Expr, pattern: Expr) -> Expr:
-    """operand RLIKE pattern: the pattern is found somewhere."""
-    operand, pattern = as_text(operand, "RLIKE"), as_text(pattern, "RLIKE")
-    if constant_text(pattern) is None:
-        raise NotSupported("a regular expression must be a string literal", hint="Write the pattern in quotes.")
-    tree = exp.RegexpLike(this=operand.tree, expression=pattern.tree)
-    return Expr(lowered(tree, "regexp_matches({0}, {1})"), BOOLEAN)

@@ -1,0 +1,62 @@
+"""The page docs/functions.md, written from the function table: `python -m millstream.language.functions_page`."""
+
+from __future__ import annotations
+
+from millstream.language.functions import Function
+from millstream.language.functions_known import AGGREGATES, KNOWN, VOLATILE
+from millstream.language.functions_lambda import HIGHER_ORDER
+from millstream.language.functions_table import BY_NAME, SUBJECTS
+
+_INTRODUCTION = """# Scalar functions
+
+Expressions mean what they mean in Spark SQL 4 (ANSI mode, session time zone UTC): the same types, the same implicit casts,
+the same values. One thing differs on purpose: **a row that fails gives NULL**. Where Spark would stop the query (overflow,
+division by zero, a cast of text that is no number, an index that does not exist), only that part of the expression is NULL,
+as if it had been written with Spark's `try_` functions.
+
+Operators: `+ - * / % div`, `& | ^ ~ << >>`, `= == <> != < <= > >= <=>`, `AND OR NOT !`, `IS [NOT] NULL/TRUE/FALSE`,
+`IS [NOT] DISTINCT FROM`, `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE ... [ESCAPE ...]`, `ILIKE`, `RLIKE`, `REGEXP`, `||`,
+`CASE`, `CAST`, `TRY_CAST`, `::`, `array[i]`, `map[key]`, `struct.field`, `x -> ...`.
+
+This page is written by `python -m millstream.language.functions_page > docs/functions.md`.
+"""
+
+_LIMITS = """## Limits
+
+- Regular expressions are RE2's: look-around, back references, possessive quantifiers and class intersections are refused.
+- Patterns, formats, units, time zones and JSON paths are written in the query, as literals.
+- Bytes that are not UTF-8 become NULL when they are cast to STRING. Text with the name of a region as its time zone
+  (`2024-01-01 10:00:00 Europe/Paris`) becomes NULL when it is cast to TIMESTAMP; offsets are fine.
+- Arrays and structs can be compared for equality, not for order.
+- Months (`INTERVAL '1' MONTH`) can be added to dates and timestamps; a column of such intervals does not exist.
+- `levenshtein`, `hash`, `xxhash64`, `sha2` beyond 256 bits and the other names below are not there yet.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for subject, functions in SUBJECTS.items():
+        parts.append(_section(subject, [_shown(name, function) for function in functions for name in function.names]))
+    parts.append(_section("Functions of functions", [f"`{name}`" for name in HIGHER_ORDER]))
+    missing = sorted(KNOWN - BY_NAME.keys() - HIGHER_ORDER.keys() - AGGREGATES)
+    parts.append(_LIMITS)
+    parts.append("Refused, because an answer may depend on the data alone: " + ", ".join(f"`{name}`" for name in sorted(VOLATILE)) + ".\n")
+    parts.append("Known to Spark and not supported: " + ", ".join(f"`{name}`" for name in missing) + ".\n")
+    return "\n".join(parts)
+
+
+def _section(title: str, entries: list[str]) -> str:
+    return f"## {title}\n\n" + ", ".join(entries) + "\n"
+
+
+def _shown(name: str, function: Function) -> str:
+    """The name and its numbers of arguments."""
+    if function.most is None:
+        return f"`{name}({function.least}..)`"
+    count = str(function.least) if function.least == function.most else f"{function.least}..{function.most}"
+    return f"`{name}({count})`"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
