@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import InUse, NotSupported
+from millstream.core.errors import InUse, MillstreamError, NotSupported
 from millstream.core.instant import Micros
 from millstream.language import statements as ast
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
@@ -36,6 +36,8 @@ class SourceManager(Protocol):
     def start(self, entry: StreamEntry) -> None: ...
 
     def stop(self, name: str) -> None: ...
+
+    def note_failure(self, name: str, error: MillstreamError) -> None: ...
 
 
 class Statements:
@@ -142,7 +144,7 @@ class Statements:
         match statement:
             case ast.CreateStream():
                 self.catalog = self.catalog.with_stream(statement)
-                self._open_stream(self.catalog.stream(statement.name))
+                self._open_stream(self.catalog.stream(statement.name), reopening=reopening)
             case ast.CreateRelation():
                 self.catalog = self.catalog.with_relation(statement)
                 self._open_relation(self.catalog.relation(statement.name))
@@ -154,10 +156,19 @@ class Statements:
                 self._sinks[entry.name] = (entry, open_sink(entry, sys.stdout))
         return None
 
-    def _open_stream(self, entry: StreamEntry) -> None:
+    def _open_stream(self, entry: StreamEntry, *, reopening: bool) -> None:
         self._engine.streams.open(entry)
-        if entry.format is not None and self._sources is not None:
+        if entry.format is None or self._sources is None:
+            return
+        try:
             self._sources.start(entry)
+        except MillstreamError as error:
+            if reopening:  # what the stream holds is there all the same
+                self._sources.note_failure(entry.name, error)
+                return
+            self._engine.streams.close(entry.name)
+            self._engine.location.drop_stream(entry.name)
+            raise
 
     def _open_relation(self, entry: RelationEntry) -> None:
         if entry.format is not None:

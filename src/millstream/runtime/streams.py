@@ -46,7 +46,7 @@ class Streams:
         return self._open[entry.name]
 
     def close(self, name: str) -> None:
-        self._open.pop(name, None)
+        self._open.pop(name).log.close()
 
     def __getitem__(self, name: str) -> OpenStream:
         return self._open[name]

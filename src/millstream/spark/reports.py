@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
+from millstream.core.errors import MillstreamError, SourceFailed
 from millstream.runtime.ingest import PartitionReport
 from millstream.state.chunk import ChunkInfo
 
@@ -22,14 +24,22 @@ def encode_report(report: PartitionReport) -> str:
     )
 
 
+def encode_failure(error: Exception) -> str:
+    """What went wrong is an answer too: an exception would reach the driver as Spark's, with pages of its own."""
+    ours = error if isinstance(error, MillstreamError) else SourceFailed(f"{type(error).__name__}: {error}")
+    return json.dumps({"failure": ours.message, "hint": ours.hint})
+
+
 def decode_reports(texts: Iterable[str]) -> list[PartitionReport]:
-    return [_decode(json.loads(text)) for text in texts]
+    """All reports of a batch, or the first failure among them."""
+    fields = [json.loads(text) for text in texts]
+    for report in fields:
+        if "failure" in report:
+            raise SourceFailed(report["failure"], hint=report["hint"])
+    return [_decode(report) for report in fields]
 
 
-def _decode(fields: dict[str, object]) -> PartitionReport:
-    return PartitionReport(
-        partition=fields["partition"],  # type: ignore[arg-type]
-        chunks=tuple(ChunkInfo.from_json(chunk) for chunk in fields["chunks"]),  # type: ignore[attr-defined]
-        late=tuple(ChunkInfo.from_json(chunk) for chunk in fields["late"]),  # type: ignore[attr-defined]
-        max_ts=fields["max_ts"],  # type: ignore[arg-type]
-    )
+def _decode(fields: dict[str, Any]) -> PartitionReport:
+    chunks = tuple(ChunkInfo.from_json(chunk) for chunk in fields["chunks"])
+    late = tuple(ChunkInfo.from_json(chunk) for chunk in fields["late"])
+    return PartitionReport(fields["partition"], chunks, late, fields["max_ts"])

@@ -27,7 +27,7 @@ from millstream.language.catalog import StreamEntry
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.streams import Streams
 from millstream.spark.file_readers import FileReader, fast_file_reader
-from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_report
+from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
 from millstream.state.location import Location
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,10 @@ class Sources:
                 f'the DataFrame for "{entry.name}" is not a streaming one', hint="Use spark.readStream, or db.insert for a finished table."
             )
         self._run(entry, _declared_columns(frame, entry), self._write_rows)
+
+    def note_failure(self, name: str, error: MillstreamError) -> None:
+        """The source could not even be started."""
+        self._failures[name] = error
 
     def stop(self, name: str) -> None:
         query = self._running.pop(name, None)
@@ -177,8 +181,11 @@ class _RowWriter:
         partition = context.partitionId() if context else 0
         schema = self._plan.schema.to_arrow()
         given = [batch for batch in batches if batch.num_rows]
-        rows = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
-        report = encode_report(write_partition(self._plan, partition, rows))
+        try:
+            rows = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
+            report = encode_report(write_partition(self._plan, partition, rows))
+        except Exception as error:
+            report = encode_failure(error)
         yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
@@ -190,7 +197,10 @@ class _FileWriter:
 
     def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
         for number, path in numbered_paths:
-            yield encode_report(write_partition(self._plan, number, self._reader.read(path)))
+            try:
+                yield encode_report(write_partition(self._plan, number, self._reader.read(path)))
+            except Exception as error:
+                yield encode_failure(error)
 
 
 def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
