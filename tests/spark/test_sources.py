@@ -92,7 +92,9 @@ def test_partitioned_at_ingest(open_database: Open, tmp_path: Path) -> None:
 
 def test_rate(open_database: Open) -> None:
     db = open_database()
-    db.execute("CREATE STREAM s (timestamp TIMESTAMP, value BIGINT) TIMESTAMP BY timestamp FROM 'rate-micro-batch' OPTIONS (rowsPerBatch 50)")
+    db.execute(
+        "CREATE STREAM s (timestamp TIMESTAMP, value BIGINT) TIMESTAMP BY timestamp FROM 'rate-micro-batch' OPTIONS (rowsPerBatch 50)"
+    )
     q = db.execute("SELECT count(*) AS n, max(value) AS m FROM s [UNBOUNDED]")
     while db.streams()[0].rows < 200:
         db.check()
@@ -165,7 +167,7 @@ def test_late_rows_of_a_source_are_kept(open_database: Open, tmp_path: Path) -> 
 
 def test_missing_column_is_a_clear_error(open_database: Open) -> None:
     db = open_database()
-    with pytest.raises(SourceFailed, match='has no column "k"'):
+    with pytest.raises(SourceFailed, match='has no column "ts"'):
         db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts FROM 'rate'")
     assert db.streams() == []
 
