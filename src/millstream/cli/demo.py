@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
@@ -44,29 +45,33 @@ def demo(
 def show_network(console: Console, seconds: int, master: str) -> None:
     console.print("[bold]Millstream[/bold]: three continuous queries over a simulated network feed\n")
     for key, sql in QUERIES.items():
-        console.print(f"[bold]{key}[/bold]:{' '.join(sql.split()).join([' ', ''])}", markup=True)
+        console.print(f"[bold]{key}[/bold]")
+        console.print(indent(sql, "    "), markup=False)
     began = time.perf_counter()
     console.print(f"\nstarting Spark ({master}) ...")
     with connect(master=master) as db:
         queries = network.start(db)
         network.warm_up(db)
         console.print(f"ready after {time.perf_counter() - began:.1f} s\n")
+        ticks_before = len(tick_seconds(db))
         feed = NetworkFeed(seconds=seconds * SPEED, flows_per_second=FLOWS_PER_EVENT_SECOND)
         if console.is_terminal:
             with Live(console=console, auto_refresh=False, screen=False) as live:
-                progress = network.drive(db, queries, feed, lambda state: live.update(screen(state), refresh=True))
+                progress = network.drive(db, queries, feed, lambda state: live.update(screen(state, console.width), refresh=True))
         else:
             progress = network.drive(db, queries, feed, _lines(console))
         scan, bulk = feed.incidents
         findings = [finding(scan, "alarms", queries["alarms"].changes()), finding(bulk, "talkers", queries["talkers"].changes())]
-        ticks = tick_seconds(db)
+        ticks = tick_seconds(db)[ticks_before:]
     console.print("\n[bold]What happened[/bold]")
     for text in summary(progress, findings, ticks):
         console.print(f"  {text}", soft_wrap=True)
     console.print("\n[bold]What next[/bold]")
-    program = "millstream" if sys.argv[0].endswith("/millstream") and ".venv" not in sys.argv[0] else ".venv/bin/millstream"
-    console.print(f"  {program} shell                  a prompt: CREATE STREAM, INSERT, SELECT ... and \\? for help")
-    console.print(f"  {program} run examples/trades.cql --until drained    a script of statements over a file")
+    program = ".venv/bin/millstream" if Path(".venv/bin/millstream").exists() else "millstream"
+    console.print(f"  {program} run examples/trades.cql --until drained", soft_wrap=True)
+    console.print("      a script of statements over files, and the changes of its three queries")
+    console.print(f"  {program} shell", soft_wrap=True)
+    console.print("      a prompt for statements of your own; \\? shows what there is")
 
 
 def _lines(console: Console) -> Callable[[Progress], None]:

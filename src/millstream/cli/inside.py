@@ -11,9 +11,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from millstream.api import Database
+from millstream.core.errors import MillstreamError
 from millstream.core.instant import Micros
 from millstream.language.catalog import StreamEntry
 from millstream.language.parser import parse_one
+from millstream.runtime.statements import SourceManager
 
 
 def definition(db: Database, name: str) -> str | None:
@@ -41,8 +43,12 @@ def sources_held(db: Database) -> Iterator[None]:
     So the queries of a script see their streams from the first row on, however fast the sources are.
     """
     real = db._statements._sources
-    held = _Held()
-    db._statements._sources = held if real is not None else None
+    if real is None:
+        yield
+        db.flush()
+        return
+    held = _Held(real)
+    db._statements._sources = held
     try:
         yield
         # a query that has not ticked yet would begin where the first rows have already moved the frontier
@@ -50,16 +56,22 @@ def sources_held(db: Database) -> Iterator[None]:
     finally:
         db._statements._sources = real
     for entry in held.waiting.values():
-        assert real is not None
         real.start(entry)
 
 
 class _Held:
-    def __init__(self) -> None:
+    """Stands in for the sources: notes what is to start, passes on everything else."""
+
+    def __init__(self, real: SourceManager) -> None:
         self.waiting: dict[str, StreamEntry] = {}
+        self._real = real
 
     def start(self, entry: StreamEntry) -> None:
         self.waiting[entry.name] = entry
 
     def stop(self, name: str) -> None:
-        self.waiting.pop(name, None)
+        if self.waiting.pop(name, None) is None:
+            self._real.stop(name)
+
+    def note_failure(self, name: str, error: MillstreamError) -> None:
+        self._real.note_failure(name, error)

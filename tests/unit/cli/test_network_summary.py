@@ -45,7 +45,7 @@ def test_the_summary_tells_rows_changes_ticks_and_findings() -> None:
     found = [Finding(SCAN, "alarms", START + 30_300_000, None), Finding(SCAN, "talkers", None, None)]
     text = "\n".join(summary(progress, found, [0.1] * 99 + [0.4]))
     assert "480,000 rows" in text
-    assert "20,000 a second" in text
+    assert "20,000 a second (the feed offers 20,000)" in text
     assert "13 came too late" in text
     assert "1,000 changes" in text
     assert "100 ticks were committed, half of them within 100 ms" in text

@@ -16,7 +16,7 @@ import pyarrow as pa
 from millstream.api import Database, Query
 from millstream.cli.demos.live_answer import LiveAnswer
 from millstream.cli.demos.network_feed import SLACK_MS, NetworkFeed
-from millstream.core.instant import UNITS, Micros
+from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
 
 SPEED = 4
 FLOWS_PER_EVENT_SECOND = 5_000
@@ -29,15 +29,18 @@ CREATE STREAM flows (ts TIMESTAMP, src STRING, dst STRING, port INT, service STR
   TIMESTAMP BY ts SLACK {SLACK_MS} MILLISECONDS
 """
 QUERIES = {
-    "talkers": f"""
+    "talkers": f"""\
 SELECT src, sum(bytes) AS bytes, count(*) AS flows
-FROM flows [RANGE 10 SECONDS] GROUP BY src HAVING sum(bytes) > {TALKER_BYTES}""",
-    "alarms": f"""
+FROM flows [RANGE 10 SECONDS]
+GROUP BY src HAVING sum(bytes) > {TALKER_BYTES}""",
+    "alarms": f"""\
 SELECT src, count(*) AS refused
-FROM flows [RANGE 10 SECONDS] WHERE refused GROUP BY src HAVING count(*) > {ALARM_FLOWS}""",
-    "services": """
+FROM flows [RANGE 10 SECONDS]
+WHERE refused GROUP BY src HAVING count(*) > {ALARM_FLOWS}""",
+    "services": """\
 SELECT service, count(*) AS flows, sum(bytes) AS bytes
-FROM flows [RANGE 5 SECONDS SLIDE 5 SECONDS] GROUP BY service""",
+FROM flows [RANGE 5 SECONDS SLIDE 5 SECONDS]
+GROUP BY service""",
 }
 
 
@@ -49,7 +52,7 @@ class Progress:
     rows: int = 0
     wall_s: float = 0.0
     newest: Micros = 0
-    frontier: Micros = 0
+    frontier: Micros = NEVER_BEFORE
     late: int = 0
     changes: dict[str, int] = field(default_factory=dict)
     answers: dict[str, pa.Table] = field(default_factory=dict)
@@ -59,9 +62,9 @@ class Progress:
         return self.rows / self.wall_s if self.wall_s else 0.0
 
     @property
-    def lag_s(self) -> float:
+    def lag(self) -> str:
         """How far the answers are behind the newest row, in event time; the slack is part of it."""
-        return max(0, self.newest - self.frontier) / UNITS["SECOND"]
+        return f"{max(0, self.newest - self.frontier) / UNITS['SECOND']:.1f} s" if self.frontier > NEVER_BEFORE else "-"
 
 
 def start(db: Database) -> dict[str, Query]:

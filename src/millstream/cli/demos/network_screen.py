@@ -16,24 +16,26 @@ from rich.text import Text
 from millstream.cli.demos.network import ALARM_FLOWS, SPEED, TALKER_BYTES, Progress
 from millstream.core.instant import to_datetime
 
-_ROWS = 8
+_THREE_ABREAST = 112
 
 
-def screen(progress: Progress) -> RenderableType:
+def screen(progress: Progress, width: int) -> RenderableType:
+    """All of it fits on 24 lines: three tables side by side, or shorter ones in two rows."""
+    rows = 8 if width >= _THREE_ABREAST else 3
     return Group(
         _head(progress),
         Columns(
             [
                 _table(
-                    "talkers", f"over {megabytes(TALKER_BYTES)} in 10 s", progress.answers.get("talkers"), "bytes",
+                    "talkers", f"over {megabytes(TALKER_BYTES)} in 10 s", rows, progress.answers.get("talkers"), "bytes",
                     {"host": ("src", str), "sent in 10 s": ("bytes", megabytes), "flows": ("flows", count)},
                 ),
                 _table(
-                    "alarms", f"over {ALARM_FLOWS} refused in 10 s", progress.answers.get("alarms"), "refused",
+                    "alarms", f"over {ALARM_FLOWS} refused in 10 s", rows, progress.answers.get("alarms"), "refused",
                     {"host": ("src", str), "refused flows": ("refused", count)}, alarm=True,
                 ),
                 _table(
-                    "services", "each 5 s", progress.answers.get("services"), "flows",
+                    "services", "each 5 s", rows, progress.answers.get("services"), "flows",
                     {"service": ("service", str), "flows": ("flows", count), "bytes": ("bytes", megabytes)},
                 ),
             ],
@@ -49,17 +51,17 @@ def line(progress: Progress) -> str:
     changes = sum(progress.changes.values())
     return (
         f"{clock(progress.newest)}  {progress.phase:42}  {count(progress.rows)} rows, {count(progress.rows_per_second)} rows/s, "
-        f"{count(changes)} changes, lag {progress.lag_s:.1f} s, alarms: {hosts}"
+        f"{count(changes)} changes, lag {progress.lag}, alarms: {hosts}"
     )
 
 
 def _head(progress: Progress) -> Panel:
     facts = Text.assemble(
-        ("time in the feed ", "dim"), clock(progress.newest), (f"  ({SPEED} times as fast as the clock)\n", "dim"),
+        ("time in the feed ", "dim"), clock(progress.newest), (f"  (fed at {SPEED} times the speed of the clock)\n", "dim"),
         ("rows ", "dim"), (count(progress.rows), "bold"),
         (", at ", "dim"), (count(progress.rows_per_second), "bold"), (" a second\n", "dim"),
         ("changes of answers ", "dim"), (count(sum(progress.changes.values())), "bold"),
-        ("   answers final up to ", "dim"), clock(progress.frontier), ("   lag ", "dim"), f"{progress.lag_s:.1f} s",
+        ("   answers final up to ", "dim"), clock(progress.frontier), ("   lag ", "dim"), progress.lag,
         ("   late rows ", "dim"), count(progress.late),
     )  # fmt: skip
     quiet = progress.phase in ("all normal", "calm again")
@@ -69,6 +71,7 @@ def _head(progress: Progress) -> Panel:
 def _table(
     title: str,
     about: str,
+    lines: int,
     answer: pa.Table | None,
     order: str,
     columns: dict[str, tuple[str, Callable[[Any], str]]],
@@ -78,10 +81,10 @@ def _table(
     table = Table(title=Text.assemble((title, "bold"), (f"  {about}", "dim")), title_justify="left", box=box.SIMPLE_HEAD, min_width=34)
     for i, heading in enumerate(columns):
         table.add_column(heading, justify="left" if i == 0 else "right")
-    rows = answer.sort_by([(order, "descending")]).slice(0, _ROWS).to_pylist() if answer is not None else []
+    rows = answer.sort_by([(order, "descending")]).slice(0, lines).to_pylist() if answer is not None else []
     for row in rows:
         table.add_row(*(show(row[name]) for name, show in columns.values()), style="bold red" if alarm else "")
-    for _ in range(_ROWS - len(rows)):
+    for _ in range(lines - len(rows)):
         table.add_row(*[""] * len(columns))
     return table
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.cli.demos.network import Progress
+from millstream.cli.demos.network import FLOWS_PER_EVENT_SECOND, SPEED, Progress
 from millstream.cli.demos.network_feed import Incident
 from millstream.cli.demos.network_screen import clock, count
 from millstream.core.instant import UNITS, Micros
@@ -50,7 +50,7 @@ def summary(progress: Progress, findings: Sequence[Finding], tick_seconds: Seque
     changes = sum(progress.changes.values())
     lines = [
         f"{count(progress.rows)} rows went in within {progress.wall_s:.1f} s, "
-        f"{count(progress.rows_per_second)} a second as the feed gave them; "
+        f"{count(progress.rows_per_second)} a second (the feed offers {count(SPEED * FLOWS_PER_EVENT_SECOND)}); "
         f"{count(progress.late)} came too late and are kept aside in flows.late",
         f"{count(changes)} changes of answers came out, each exact to the microsecond: "
         + ", ".join(f"{name} {count(number)}" for name, number in progress.changes.items()),
