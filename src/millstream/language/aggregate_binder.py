@@ -14,7 +14,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch
+from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped
 from millstream.language.canonical import canonical
 from millstream.language.column_names import shown
 from millstream.language.scalar import aggregate_argument_cast, aggregate_type
@@ -77,7 +77,7 @@ class Grouping:
     def _key_value(self, key: exp.Expr) -> Expr:
         value = bind_over(key, self._scope, self._scope.sql)
         if pa.types.is_map(value.type):
-            raise TypeMismatch("a MAP cannot be a key of GROUP BY", span=span_of(key), sql=self._scope.sql)
+            raise not_supported("a MAP in GROUP BY", key, self._scope.sql)
         return value
 
     def has_key(self, tree: exp.Expr) -> bool:
@@ -118,7 +118,7 @@ class Grouping:
         """The aggregate with all that `above` has asked for."""
         # counting rows needs no column
         rows = Project(below, tuple(self._inputs.values())) if self._inputs else below
-        return Aggregate(rows, tuple(self._keys.values()), tuple(self._calls.values()))
+        return Aggregate(rows, tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values()))
 
     @property
     def has_keys(self) -> bool:
@@ -174,6 +174,8 @@ class Grouping:
 
     def _input(self, value: Expr, text: str, fresh: str) -> Named:
         """The column below the aggregate that computes `value`; a bare column keeps its name."""
+        name = value.tree.name if value.is_column else fresh
+        text = canonical(value.tree) if value.is_column else text  # a cast to its own type is the column itself
         if text not in self._inputs:
-            self._inputs[text] = Named(value.tree.name if value.is_column else fresh, value)
+            self._inputs[text] = Named(name, value)
         return self._inputs[text]

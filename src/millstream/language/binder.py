@@ -38,6 +38,7 @@ def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
     try:
         return _Binder(catalog, sql).query(select)
     except MillstreamError as error:
+        error.span = error.span or Span(0, max(len(sql), 1))
         raise error.in_sql(sql) from None
     except RecursionError:
         raise NotSupported("the query is nested too deeply", hint="Break it into several queries.", span=Span(0, 1), sql=sql) from None

@@ -66,7 +66,10 @@ class Scope:
 
     def type_of(self, column: exp.Column) -> tuple[str, pa.DataType]:
         """For `bind_scalar`: the type of a column that `bare` has left in a tree."""
-        return column.name, next(visible.type for visible in self.columns if visible.column == column.name)
+        type_ = next((visible.type for visible in self.columns if visible.column == column.name), None)
+        if type_ is None:
+            raise self._no_column(column.name, list(self.sources), span_of(column))
+        return column.name, type_
 
     def source(self, qualifier: exp.Expr) -> Source:
         """The source that `qualifier` names, for `t.*`."""

@@ -43,7 +43,7 @@ class StrictParser(SparkParser):
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr | None]]] = {}
     COLUMN_OPERATORS = {token: SparkParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)}
     BRACKETS = frozenset({TokenType.L_BRACKET})
-    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}  # array(1, 2)[0] is an element
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}  # array(1, 2)[0] is an element
 
     def open(self, tokens: list[Token], sql: str) -> Cursor:
         """Starts reading one statement."""
@@ -82,8 +82,8 @@ class StrictParser(SparkParser):
 
     def expression(self, instance: E, token: Token | None = None, comments: list[str] | None = None) -> E:
         node = super().expression(instance, token, comments)
-        if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier | exp.Star | exp.Func):
-            self.raise_error("expected a name behind the dot", self._prev)
+        if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier | exp.Star):
+            self.raise_error("expected the name of a field behind the dot", self._prev)
         return node
 
     def _mark(self, node: exp.Expr | None, start: Token) -> None:
@@ -154,9 +154,11 @@ class StrictParser(SparkParser):
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         # sqlglot swallows the error of a table behind a comma; we want to see it
-        if self._curr.token_type != TokenType.COMMA:
+        start = self._curr
+        if start.token_type != TokenType.COMMA:
             join = super()._parse_join(*args, **kwargs)
             self._refuse_dangling(TokenType.ON, join)
+            self._mark(join, start)
             return join
         self._advance()
         table = self._parse_table(alias_tokens=kwargs.get("alias_tokens"))

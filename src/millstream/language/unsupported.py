@@ -34,6 +34,8 @@ _EXPRESSIONS: dict[type[exp.Expr], str] = {
 
 
 def not_supported(what: str, node: exp.Expr | None, sql: str, hint: str | None = None) -> NotSupported:
+    while node is not None and span_of(node) is None:
+        node = node.parent
     return NotSupported(f"{what} is not supported in a continuous query yet", hint=hint, span=span_of(node), sql=sql)
 
 

@@ -109,6 +109,8 @@ def test_comments_leave_no_trace() -> None:
         "SELECT CASE END FROM t",
         "SELECT CAST(a AS) FROM t",
         "SELECT 1..2",
+        "SELECT t.size(1, 2) FROM t",
+        "SELECT max(a).count(*) FROM t",
         "SELECT a INTO b FROM t",
         "SELECT a FROM ..t",
         "SELECT ? FROM t",

@@ -1,0 +1,136 @@
+"""What cannot be bound: the code, the underlined place, and for some the whole text."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.core.errors import NotSupported
+from unit.language.corpus import error_of
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "underlined"),
+    [
+        ("SELECT prise FROM trades", "COLUMN_NOT_FOUND", "prise"),
+        ("SELECT sym FROM trades WHERE syze > 5", "COLUMN_NOT_FOUND", "syze"),
+        ("SELECT count(*) FROM trades GROUP BY symbol", "COLUMN_NOT_FOUND", "symbol"),
+        ("SELECT sym AS x FROM trades WHERE x = 'a'", "COLUMN_NOT_FOUND", "x"),
+        ("SELECT x, size AS x FROM trades", "COLUMN_NOT_FOUND", "x"),
+        ("SELECT t.sym, x.size FROM trades AS t", "COLUMN_NOT_FOUND", "x.size"),
+        ("SELECT trades.sym FROM trades AS t", "COLUMN_NOT_FOUND", "trades.sym"),
+        ("SELECT x.* FROM trades", "COLUMN_NOT_FOUND", "x"),
+        ("SELECT * EXCEPT (foo) FROM trades", "COLUMN_NOT_FOUND", "foo"),
+        ("SELECT st.z FROM trades", "COLUMN_NOT_FOUND", "st.z"),
+        ("SELECT sym FROM trades GROUP BY 2", "COLUMN_NOT_FOUND", "2"),
+        ("SELECT sym FROM trades [PARTITION BY foo ROWS 5]", "COLUMN_NOT_FOUND", "foo"),
+        ("SELECT a FROM (SELECT size AS a, price AS a FROM trades)", "COLUMN_AMBIGUOUS", "a"),
+        ("SELECT size AS a, price AS a, a + 1 FROM trades", "COLUMN_AMBIGUOUS", "a"),
+        ("SELECT a FROM tradse", "STREAM_NOT_FOUND", "tradse"),
+        ("SELECT uper(sym) FROM trades", "FUNCTION_NOT_FOUND", "uper(sym)"),
+        ("SELECT sym, size FROM trades GROUP BY sym", "NOT_GROUPED", "size"),
+        ("SELECT sym, count(*) FROM trades", "NOT_GROUPED", "sym"),
+        ("SELECT * FROM trades GROUP BY sym", "NOT_GROUPED", "*"),
+        ("SELECT sym FROM trades HAVING sym > 'a'", "NOT_GROUPED", "sym"),
+        ("SELECT sym FROM trades GROUP BY sym HAVING size > 1", "NOT_GROUPED", "size"),
+        ("SELECT sum(size) FROM trades WHERE sum(size) > 1", "NOT_GROUPED", "sum(size)"),
+        ("SELECT sum(max(size)) FROM trades", "NOT_GROUPED", "max(size)"),
+        ("SELECT sym FROM trades GROUP BY sum(size)", "NOT_GROUPED", "sum(size)"),
+        ("SELECT sym, count(*) AS n FROM trades GROUP BY n", "NOT_GROUPED", "n"),
+        ("SELECT sym, count(*) FROM trades GROUP BY 2", "NOT_GROUPED", "2"),
+        ("SELECT size + sum(size) FROM trades GROUP BY ALL", "NOT_GROUPED", "size"),
+        ("SELECT sym FROM trades WHERE size", "TYPE_MISMATCH", "size"),
+        ("SELECT sym FROM trades GROUP BY sym HAVING count(*)", "TYPE_MISMATCH", "count(*)"),
+        ("SELECT sum(arr) FROM trades", "TYPE_MISMATCH", "sum(arr)"),
+        ("SELECT arr + 1 FROM trades", "TYPE_MISMATCH", "arr + 1"),
+        ("SELECT count(*) FROM trades GROUP BY m", "NOT_SUPPORTED", "m"),
+        ("SELECT DISTINCT m FROM trades", "TYPE_MISMATCH", "m"),
+        ("SELECT sum(size, price) FROM trades", "ARITY_MISMATCH", "sum(size, price)"),
+        ("SELECT count() FROM trades", "ARITY_MISMATCH", "count()"),
+        ("SELECT upper(sym, sym) FROM trades", "ARITY_MISMATCH", "upper(sym, sym)"),
+        ("SELECT sector FROM symbols [NOW]", "WINDOW_INVALID", "[NOW]"),
+        ("SELECT a FROM (SELECT size AS a FROM trades [NOW]) [NOW]", "WINDOW_INVALID", "[NOW]"),
+        ("SELECT a FROM (SELECT count(*) AS a FROM trades) [NOW]", "WINDOW_INVALID", "[NOW]"),
+        ("SELECT sector FROM symbols", "NOT_SUPPORTED", "symbols"),
+        ("SELECT trades.sym FROM trades, symbols", "NOT_SUPPORTED", "symbols"),
+        ("SELECT trades.sym FROM trades JOIN symbols ON true", "NOT_SUPPORTED", "JOIN symbols ON true"),
+        ("SELECT sym FROM trades UNION SELECT 1", "NOT_SUPPORTED", "SELECT sym FROM trades UNION SELECT 1"),
+        ("WITH x AS (SELECT 1) SELECT sym FROM trades", "NOT_SUPPORTED", "WITH x AS (SELECT 1)"),
+        ("SELECT sym FROM trades ORDER BY size", "NOT_SUPPORTED", "ORDER BY size"),
+        ("SELECT sym FROM trades LIMIT 5", "NOT_SUPPORTED", "LIMIT 5"),
+        ("SELECT sym FROM trades [ROWS 5]", "NOT_SUPPORTED", "[ROWS 5]"),
+        ("SELECT sym FROM trades TABLESAMPLE (5 PERCENT)", "NOT_SUPPORTED", "5"),
+        ("SELECT sym FROM trades AS t(a, b)", "NOT_SUPPORTED", "a"),
+        ("SELECT sym FROM trades LATERAL VIEW explode(arr) e AS x", "NOT_SUPPORTED", "LATERAL VIEW explode(arr) e AS x"),
+        ("SELECT late FROM trades.late", "NOT_SUPPORTED", "trades"),
+        ("SELECT id FROM range(5)", "NOT_SUPPORTED", "range(5)"),
+        ("SELECT sum(size) OVER (PARTITION BY sym) FROM trades", "NOT_SUPPORTED", "sum(size) OVER (PARTITION BY sym)"),
+        ("SELECT count(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "sym"),
+        ("SELECT count(DISTINCT) FROM trades", "NOT_SUPPORTED", "count(DISTINCT)"),
+        ("SELECT sum(size) FILTER (WHERE size > 1) FROM trades", "NOT_SUPPORTED", "sum(size) FILTER (WHERE size > 1)"),
+        ("SELECT stddev(size) FROM trades", "NOT_SUPPORTED", "stddev(size)"),
+        ("SELECT count(sym, size) FROM trades", "NOT_SUPPORTED", "count(sym, size)"),
+        ("SELECT sym FROM trades WHERE size IN (SELECT 1)", "NOT_SUPPORTED", "SELECT 1"),
+        ("SELECT sym FROM trades WHERE EXISTS (SELECT 1)", "NOT_SUPPORTED", "EXISTS (SELECT 1)"),
+        ("SELECT (SELECT 1) FROM trades", "NOT_SUPPORTED", "(SELECT 1)"),
+        ("SELECT sym FROM trades GROUP BY ROLLUP (sym)", "NOT_SUPPORTED", "sym"),
+        ("SELECT sum(*) FROM trades", "NOT_SUPPORTED", "*"),
+        ("SELECT * AS a FROM trades", "NOT_SUPPORTED", "*"),
+        ("SELECT sum(n) FROM (SELECT count(*) AS n FROM trades)", "NOT_SUPPORTED", "(SELECT count(*) AS n FROM trades)"),
+        ("SELECT a FROM (SELECT ISTREAM(size AS a) FROM trades [NOW])", "NOT_SUPPORTED", "(SELECT ISTREAM(size AS a) FROM trades [NOW])"),
+        ("SELECT rand() FROM trades", "NOT_SUPPORTED", "rand()"),
+        ("SELECT 1", "NOT_SUPPORTED", "SELECT 1"),
+    ],
+)  # fmt: skip
+def test_code_and_place(sql: str, code: str, underlined: str) -> None:
+    error = error_of(sql)
+    assert error.code == code
+    assert error.sql == sql
+    assert error.span is not None
+    assert sql[error.span.start : error.span.end] == underlined
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        """\
+[COLUMN_NOT_FOUND] column "prise" does not exist in stream "trades"
+  SELECT prise FROM trades [RANGE 5 MINUTES]
+         ^^^^^
+  hint: Did you mean "price"?""",
+        """\
+[STREAM_NOT_FOUND] there is no stream, relation or query "tradse"
+  SELECT sym FROM tradse [RANGE 5 SECONDS]
+                  ^^^^^^
+  hint: Did you mean "trades"?""",
+        """\
+[NOT_GROUPED] column "size" is neither in GROUP BY nor inside an aggregate
+  SELECT sym, size FROM trades [NOW] GROUP BY sym
+              ^^^^
+  hint: Add it to GROUP BY, or use an aggregate such as max(size).""",
+        """\
+[COLUMN_NOT_FOUND] "x.size" does not exist: nothing in FROM is called "x"
+  SELECT x.size FROM trades AS t
+         ^^^^^^
+  hint: FROM has t.""",
+        """\
+[WINDOW_INVALID] "symbols" is a relation, which takes no window
+  SELECT sector FROM symbols [NOW]
+                             ^^^^^
+  hint: Windows are for streams.""",
+        """\
+[NOT_SUPPORTED] the aggregate stddev is not supported in a continuous query yet
+  SELECT stddev(size) FROM trades
+         ^^^^^^^^^^^^
+  hint: count, sum, avg, min and max are.""",
+    ],
+    ids=lambda text: text.splitlines()[0],
+)
+def test_rendered(expected: str) -> None:
+    assert str(error_of(expected.splitlines()[1].removeprefix("  "))) == expected
+
+
+@pytest.mark.parametrize("terms", [2000, 20_000])
+def test_an_endless_expression_is_refused_cleanly(terms: int) -> None:
+    error = error_of(f"SELECT {' + '.join(['size'] * terms)} FROM trades")
+    assert isinstance(error, NotSupported)
+    assert "nested too deeply" in error.message
