@@ -10,8 +10,8 @@ from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, delete, greate
 
 DONE, OUT_OF_NODES, NEVER_THERE = 0, 1, 2
 
-ROW, SLOTS = 0, 1
-"""Of `progress`: the next change to apply, and the slots begun so far."""
+NOT_NOTED = 255
+"""In `present`: the slot has not begun."""
 
 
 @inlined
@@ -25,25 +25,25 @@ def _note(nodes: Address, root: int, at: int, low: Ints, high: Ints, present: By
 
 @kernel
 def track_extremes(
-    code: Ints, slot: Ints, sign: Signs, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, path: Ints,
+    code: Ints, slot: Ints, sign: Signs, order: Ints, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, path: Ints,
     by_bytes: bool, arena: Bytes, spans: Ints, progress: Ints, low: Ints, high: Ints, present: Bytes,
 ) -> int:  # fmt: skip
-    """Apply the changes from `progress` on; both extremes before and after each slot.
+    """Apply the changes, in the given order if there is one, from the progress[0]-th on; both extremes before and after each slot.
 
     Stops when an insert might find no node (the caller makes room and calls again), or at a value that was never there.
     """
     some_null, trees, text, texts, way = len(valid) > 0, address(nodes), address(arena), address(spans), address(path)
-    for i in range(progress[ROW], len(code)):
+    for turn in range(progress[0], len(code)):
         if not has_room(trees):
-            progress[ROW] = i
+            progress[0] = turn
             return OUT_OF_NODES
-        if i + AHEAD < len(code):
-            prefetch_at(trees, max(0, roots[code[i + AHEAD]]))
+        if turn + AHEAD < len(code):
+            prefetch_at(trees, max(0, roots[code[turn + AHEAD]]))
+        i = order[turn] if len(order) > 0 else turn
         g, s = code[i], slot[i]
         root = roots[g]
-        if s == progress[SLOTS]:
+        if present[2 * s] == NOT_NOTED:
             _note(trees, root, 2 * s, low, high, present)
-            progress[SLOTS] += 1
         if not some_null or valid[i] != 0:
             if sign[i] > 0:
                 root = insert(trees, root, keys[i], 1, by_bytes, text, texts)

@@ -54,22 +54,15 @@ class AggregateOp(Operator):
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
             return SignedBatch.empty(self.schema)
-        batch = self._in_order(batch)
         codes = self._encode(batch.rows)
         changes, first = self._assign_slots(batch, codes)
         values = [
-            aggregate.add(changes, batch.rows.column(call.argument) if call.argument else None)
+            aggregate.add(changes, plain(batch.rows.column(call.argument)) if call.argument else None)
             for aggregate, call in zip(self._aggregates, self._calls, strict=True)
         ]
         out = self._emit(batch, changes, first, values)
         self._release(changes, first)
         return out
-
-    def _in_order(self, batch: SignedBatch) -> SignedBatch:
-        if all(aggregate.invertible for aggregate in self._aggregates):
-            return batch
-        order = slots.arrivals_first(batch.instant, batch.sign)
-        return batch.take(order) if len(order) else batch
 
     def _encode(self, rows: pa.RecordBatch) -> Ints:
         if self._table is None:
@@ -84,7 +77,7 @@ class AggregateOp(Operator):
         count = slots.assign_slots(codes, batch.instant, batch.sign, self._groups, self._slots_so_far, slot, first, rows)
         if slots.least_after(rows, count) < 0:
             raise InternalError("a group was asked to give back a row that it never got")
-        return Changes(codes, slot, batch.sign, count, rows[: 2 * count]), first[:count]
+        return Changes(batch.instant, codes, slot, batch.sign, count, rows[: 2 * count]), first[:count]
 
     def _emit(self, batch: SignedBatch, changes: Changes, first: Ints, values: list[Values]) -> SignedBatch:
         changed = np.zeros(changes.slots, np.uint8)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.core.signed_batch import Signs
+from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID
 from millstream.kernels.compiled import Bytes, Ints
@@ -25,8 +25,9 @@ from millstream.operators.operator import Arrays
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """One step's changes: the code of each one's group, its slot and its sign."""
+    """One step's changes: when each is, its group's code, its slot and its sign.  Inside an instant rows may leave before they enter."""
 
+    instant: Instants
     code: Ints
     slot: Ints
     sign: Signs
@@ -61,7 +62,7 @@ class Values:
 
 class Aggregate(ABC):
     invertible: ClassVar[bool]
-    """Rows may leave before they enter, inside an instant.  Where False, AggregateOp puts arrivals first."""
+    """What a row added can be taken away again, so that no rows need to be kept."""
 
     def __init__(self, type_: pa.DataType) -> None:
         self.type = type_

@@ -1,7 +1,8 @@
 """MIN and MAX of anything that has an order, in Spark's order (NaN is the largest, strings go by bytes).
 
 Not invertible: when the least value leaves, the next one must be known.  So each group keeps its values
-in an ordered multiset; MIN and MAX of the same column share it.
+in an ordered multiset; MIN and MAX of the same column share it.  A value can only leave once it is there,
+so inside an instant what enters goes first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import pyarrow as pa
 from millstream.core.errors import InternalError
 from millstream.kernels import arrow_buffers
 from millstream.kernels.compiled import Bytes, Ints
-from millstream.kernels.extremes import NEVER_THERE, OUT_OF_NODES, current_extremes, restore, track_extremes
+from millstream.kernels.extremes import NEVER_THERE, NOT_NOTED, OUT_OF_NODES, current_extremes, restore, track_extremes
 from millstream.kernels.ordered_multiset import dump, grown_nodes, keys_in_use, new_nodes, new_path
+from millstream.kernels.slots import arrivals_first
 from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.aggregates.aggregate import Aggregate, Changes, Values, grown
 from millstream.operators.operator import Arrays
@@ -45,24 +47,13 @@ class Extremes:
         self._maybe_sweep()
         keys, valid = self.sort_keys.keys(argument), arrow_buffers.valid_mask(argument)
         low, high = np.empty(2 * changes.slots, np.int64), np.empty(2 * changes.slots, np.int64)
-        present = np.empty(2 * changes.slots, np.uint8)
-        order, progress = self.sort_keys.order, np.zeros(2, np.int64)
+        present = np.full(2 * changes.slots, NOT_NOTED, np.uint8)
+        order, progress = arrivals_first(changes.instant, changes.sign), np.zeros(1, np.int64)
         while True:
             state = track_extremes(
-                changes.code,
-                changes.slot,
-                changes.sign,
-                keys,
-                valid,
-                self._nodes,
-                self._roots,
-                self._path,
-                *order,
-                progress,
-                low,
-                high,
-                present,
-            )
+                changes.code, changes.slot, changes.sign, order, keys, valid, self._nodes, self._roots, self._path,
+                *self.sort_keys.order, progress, low, high, present,
+            )  # fmt: skip
             if state != OUT_OF_NODES:
                 break
             self._nodes = grown_nodes(self._nodes)
