@@ -68,12 +68,12 @@ def test_a_second_run_goes_on_and_another_definition_is_refused(tmp_path: Path) 
         """
     )
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.csv").write_text("ts,sym,size\n2026-03-02T08:00:00Z,A,5\n")
+    (tmp_path / "in" / "1.csv").write_text("ts,sym,size\n2026-03-02T08:00:00,A,5\n")
     arguments = ["--location", str(tmp_path / "db"), "--until", "drained", "--master", "local[1]"]
     first = millstream("run", str(script), *arguments)
     assert first.returncode == 0, first.stderr
     assert [line.split("  ")[2] for line in first.stdout.splitlines()] == ["+ A, 5"]
-    (tmp_path / "in" / "2.csv").write_text("ts,sym,size\n2026-03-02T08:00:07Z,A,7\n")
+    (tmp_path / "in" / "2.csv").write_text("ts,sym,size\n2026-03-02T08:00:07,A,7\n")
     second = millstream("run", str(script), *arguments)
     assert second.returncode == 0, second.stderr
     assert [line.split("  ")[2] for line in second.stdout.splitlines()] == ["- A, 5", "+ A, 12"]

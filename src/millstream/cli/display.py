@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_micros
+from millstream.core.instant import BEGINNING, Micros, format_instant, to_micros
 
 _PIPE_WIDTH = 10_000
 _ROWS_SHOWN = 1_000
@@ -42,7 +42,7 @@ def show_value(value: Any) -> str:
 
 
 def show_frontier(frontier: Micros) -> str:
-    return format_instant(frontier) if frontier > NEVER_BEFORE else "none yet"
+    return format_instant(frontier) if frontier > BEGINNING else "none yet"
 
 
 def show_table(console: Console, table: pa.Table) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from millstream.api import Database, Query
 from millstream.cli.display import change_lines, show_frontier
-from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
+from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros
 
 LINES_AT_ONCE = 200
 """More changes than this in one go are counted, not printed, on a terminal: nobody could read them."""
@@ -61,7 +61,7 @@ class Pace:
         queries = self.db.queries()
         frontier = min((query.frontier for query in queries), default=NEVER_BEFORE)
         ahead = max((stream.frontier for stream in self.db.streams()), default=NEVER_BEFORE)
-        lag = f"{(ahead - frontier) / UNITS['SECOND']:.1f} s" if frontier > NEVER_BEFORE else "-"
+        lag = f"{max(0, ahead - frontier) / UNITS['SECOND']:.1f} s" if frontier > BEGINNING else "-"
         late = sum(stream.late for stream in self.db.streams())
         return f"{rows:,} rows in, {rate:,.0f} rows/s, {late:,} late; answers final up to {show_frontier(frontier)}, lag {lag}"
 

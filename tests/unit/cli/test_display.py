@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from millstream.cli.display import change_lines, show_frontier, show_table, show_value
-from millstream.core.instant import NEVER_BEFORE
+from millstream.core.instant import BEGINNING, NEVER_BEFORE
 from millstream.core.schema import TIMESTAMP
 
 
@@ -63,5 +63,5 @@ def test_changes_are_one_line_each() -> None:
 
 
 def test_a_stream_that_has_no_frontier_yet_says_so() -> None:
-    assert show_frontier(NEVER_BEFORE) == "none yet"
+    assert show_frontier(NEVER_BEFORE) == show_frontier(BEGINNING) == "none yet"
     assert show_frontier(0) == "1970-01-01T00:00:00Z"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from millstream.api import Database, Query
 from millstream.cli.demos.live_answer import LiveAnswer
 from millstream.cli.demos.network_feed import SLACK_MS, NetworkFeed
-from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
+from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros
 
 SPEED = 4
 FLOWS_PER_EVENT_SECOND = 5_000
@@ -64,7 +64,7 @@ class Progress:
     @property
     def lag(self) -> str:
         """How far the answers are behind the newest row, in event time; the slack is part of it."""
-        return f"{max(0, self.newest - self.frontier) / UNITS['SECOND']:.1f} s" if self.frontier > NEVER_BEFORE else "-"
+        return f"{max(0, self.newest - self.frontier) / UNITS['SECOND']:.1f} s" if self.frontier > BEGINNING else "-"
 
 
 def start(db: Database) -> dict[str, Query]:
