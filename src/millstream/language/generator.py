@@ -16,6 +16,9 @@ class CqlGenerator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         StreamWindow: lambda self, window: self.streamwindow_sql(window),
         WindowEdge: lambda self, edge: self.windowedge_sql(edge),
+        exp.BitwiseLeftShift: lambda self, shift: self.binary(shift, "<<"),
+        exp.BitwiseRightShift: lambda self, shift: self.binary(shift, ">>"),
+        exp.Trim: lambda self, trim: self.trim_sql(trim),
     }
 
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
@@ -51,6 +54,12 @@ class CqlGenerator(SparkGenerator):
         if type(expression) is exp.Cast and expression.this.is_string:  # DATE '...'; a written CAST is a TryCast to sqlglot's Spark
             return f"{self.sql(expression, 'to')} {self.sql(expression, 'this')}"
         return super().cast_sql(expression, safe_prefix)
+
+    def trim_sql(self, expression: exp.Trim) -> str:
+        position, characters, text = expression.args.get("position"), self.sql(expression, "expression"), self.sql(expression, "this")
+        if position:
+            return f"TRIM({position} {characters}{' ' if characters else ''}FROM {text})"
+        return f"TRIM({characters}, {text})" if characters else f"TRIM({text})"
 
     def streamwindow_sql(self, window: StreamWindow) -> str:
         match window.args["kind"]:

@@ -43,6 +43,7 @@ QUERIES = [
     "SELECT a + b * c - d / e % f, a DIV b, a ^ b, a & b | c, a || b, a <=> b, a <> b, a IS DISTINCT FROM b, NOT a IS NULL FROM t",
     "SELECT a LIKE 'x%' ESCAPE '!', a RLIKE 'b', a NOT BETWEEN 1 AND 2, a NOT IN (1, 2), a IS TRUE FROM t",
     "SELECT ts + INTERVAL 5 MINUTES, INTERVAL '1' DAY, extract(HOUR FROM ts), current_timestamp, now() FROM t",
+    "SELECT trim(a), trim('x', a), trim(LEADING FROM a), trim(TRAILING 'x' FROM a), a << 1, a >> 2, a | b FROM t",
     "SELECT trim(BOTH 'x' FROM a), substring(a FROM 1 FOR 2), position('a' IN b), left(a, 1), overlay(a PLACING 'x' FROM 1) FROM t",
     "SELECT transform(arr, x -> x + 1), struct(1 AS a), array(1, 2)[0], map('a', 1), named_struct('a', 1).a, `sum`(x) FROM t",
     "SELECT count(DISTINCT a, b), sum(a) FILTER (WHERE b > 1), collect_list(a) FROM t TABLESAMPLE (10 PERCENT) x",

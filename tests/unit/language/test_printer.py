@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from millstream.core.instant import BEGINNING, LAST
+from millstream.language.column_names import column_name
 from millstream.language.nodes import StreamWindow, WindowEdge
 from millstream.language.parser import parse_one
 from millstream.language.printer import to_sql
@@ -27,7 +28,7 @@ from millstream.language.statements import (
     Statement,
     UpdateSet,
 )
-from unit.language.corpus import STATEMENTS
+from unit.language.corpus import QUERIES, STATEMENTS
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
@@ -36,6 +37,12 @@ def test_the_corpus_prints_back(sql: str) -> None:
     printed = to_sql(statement)
     assert parse_one(printed) == statement
     assert to_sql(parse_one(printed)) == printed
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_printing_keeps_the_names_of_columns(sql: str) -> None:
+    before, after = parse_one(sql).select, parse_one(to_sql(parse_one(sql))).select  # type: ignore[union-attr]
+    assert [column_name(item) for item in after.expressions] == [column_name(item) for item in before.expressions]
 
 
 @pytest.mark.parametrize(
