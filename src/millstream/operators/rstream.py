@@ -34,6 +34,8 @@ class RStreamOp:
             return SignedBatch.empty(self.schema)
         held: Instants = np.full(self._relation.num_rows, BEGINNING - 1, np.int64)
         history = concat([SignedBatch.arrivals(held, self._relation), changes])
+        if len(history) == 0:
+            return SignedBatch.empty(self.schema)
         row, start, end, copies = self._stairs(history)
         still = end == _OPEN
         self._relation = _repeated(history.rows, row[still], copies[still])
