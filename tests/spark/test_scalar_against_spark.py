@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from millstream.core.errors import MillstreamError
 from millstream.core.schema import type_from_name
 from spark.scalar_rows import SCHEMA, rows
-from unit.scalar.evaluation import bound, corpus, evaluated
+from unit.scalar.evaluation import bound, corpus, evaluated_together
 
 _AT_ONCE = 60
 
@@ -101,8 +101,9 @@ def test_every_expression_of_the_corpus_agrees_with_spark(table: DataFrame) -> N
     different = []
     for start in range(0, len(pairs), _AT_ONCE):
         some = pairs[start : start + _AT_ONCE]
-        for (ours, _), wanted in zip(some, by_spark(table, [theirs for _, theirs in some]), strict=True):
-            found = evaluated(ours, rows())
+        all_wanted = by_spark(table, [theirs for _, theirs in some])
+        all_found = evaluated_together([ours for ours, _ in some], rows())
+        for (ours, _), wanted, found in zip(some, all_wanted, all_found, strict=True):
             if found.type != wanted.type:
                 different.append(f"{ours}: Spark's type is {wanted.type}, ours {found.type}")
             elif wrong := differences(plain(wanted), plain(found)):

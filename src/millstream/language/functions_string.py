@@ -77,8 +77,8 @@ def _concat(call: Call) -> Expr:
 
 
 def _joined_array(call: Call, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    type_ = common_type(left, right)
-    if type_ is None or not is_array(type_):
+    type_ = common_type(left, right) if is_array(left) and is_array(right) else None
+    if type_ is None:
         raise call.refuse("the arguments must all be arrays, or all be strings")
     return type_
 

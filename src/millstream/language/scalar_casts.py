@@ -173,6 +173,26 @@ def _to_string(source: pa.DataType) -> str | None:
         return "TRY(decode({0}))"
     if is_numeric(source) or source == BOOLEAN or is_datetime(source):
         return "CAST({0} AS VARCHAR)"
-    if is_array(source) or is_map(source) or is_struct(source):
-        raise NotSupported(f"cannot cast {named(source)} to STRING", hint="Use array_join, or take the parts you need.")
+    return _nested_to_string(source)
+
+
+def _nested_to_string(source: pa.DataType) -> str | None:
+    """`[1, null]`, `{a -> 1, b -> 2}`, `{1, x}`."""
+    if is_array(source):
+        item = _shown(source.value_type, '"x"')
+        listed = f'list_transform({{0}}, lambda "x": {item})'
+        return f"CASE WHEN {{0}} IS NOT NULL THEN '[' || millstream_join({listed}, ', ') || ']' END"
+    if is_map(source):
+        key, value = _shown(source.key_type, '"x".key'), _shown(source.item_type, '"x".value')
+        listed = f"list_transform(map_entries({{0}}), lambda \"x\": {key} || ' -> ' || {value})"
+        return f"CASE WHEN {{0}} IS NOT NULL THEN '{{{{' || millstream_join({listed}, ', ') || '}}}}' END"
+    if is_struct(source):
+        fields = " || ', ' || ".join(_shown(field.type, f"struct_extract({{0}}, {in_template(text(field.name))})") for field in source)
+        return f"CASE WHEN {{0}} IS NOT NULL THEN '{{{{' || {fields} || '}}}}' END"
     return None
+
+
+def _shown(type_: pa.DataType, sql: str) -> str:
+    """A part of a nested value as text, still a template."""
+    cast_ = cast_template(type_, STRING).replace("{0}", sql)
+    return f"coalesce({cast_}, 'null')"

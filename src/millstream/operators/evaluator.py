@@ -28,7 +28,8 @@ Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
 
 _BARE = re.compile(r'"((?:[^"]|"")+)"')
-_NEEDED_OPTIMIZERS = {"expression_rewriter", "common_subexpressions", "unused_columns"}
+# common_subexpressions is not among them: it takes parts out of a TRY, where they may fail, and runs them outside
+_NEEDED_OPTIMIZERS = {"expression_rewriter", "unused_columns"}
 _MOST_STATEMENTS = 512
 _ROW = "millstream_row"
 """The column of a statement that reads none: it only says how many rows there are."""

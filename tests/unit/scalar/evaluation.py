@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,13 @@ def bound(text: str, schema: Schema | Mapping[str, pa.DataType] = _NO_COLUMNS) -
 
 
 def evaluated(text: str, rows: pa.RecordBatch) -> pa.Array:
-    expr = bound(text, Schema.from_arrow(rows.schema))
-    return _EVALUATOR.project(rows, [("value", to_duckdb(expr), expr.type)]).column(0)
+    return evaluated_together([text], rows)[0]
+
+
+def evaluated_together(texts: Sequence[str], rows: pa.RecordBatch) -> list[pa.Array]:
+    """Each expression's values, all computed by one statement."""
+    exprs = [bound(text, Schema.from_arrow(rows.schema)) for text in texts]
+    return list(_EVALUATOR.project(rows, [(f"c{i}", to_duckdb(expr), expr.type) for i, expr in enumerate(exprs)]).columns)
 
 
 def value(text: str) -> Any:
