@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.compiled import Bytes, Ints, address, hash_bytes, kernel, same_bytes
+from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, hash_bytes, inlined, kernel, prefetch_at, same_bytes
 
 NEXT, FREE, USED = 0, 1, 2
 START, LENGTH = 0, 1
 _SMALLEST = 64
+_IN_CACHE = 1 << 15
+"""Tables of so many slots are in the cache anyway."""
 
 
 class Interner:
@@ -33,9 +35,9 @@ class Interner:
 
     def intern(self, offsets: Ints, data: Bytes, valid: Bytes) -> Ints:
         """The id of each byte range; -1 where it is NULL."""
-        ids, done = np.empty(len(offsets) - 1, np.int64), 0
+        ids, hashes, done = np.empty(len(offsets) - 1, np.int64), _hashes(offsets, data), 0
         while True:
-            done = _intern(offsets, data, valid, done, ids, self._entries, self.arena, self.spans, self._free, self._counters)
+            done = _intern(offsets, data, valid, hashes, done, ids, self._entries, self.arena, self.spans, self._free, self._counters)
             if done == len(ids):
                 return ids
             self._make_room(int(offsets[done + 1] - offsets[done]))
@@ -77,19 +79,42 @@ class Interner:
 
 
 @kernel
+def _hashes(offsets: Ints, data: Bytes) -> Ints:
+    out, new = np.empty(len(offsets) - 1, np.int64), address(data)
+    for i in range(len(out)):
+        out[i] = np.int64(hash_bytes(new, offsets[i], offsets[i + 1]))
+    return out
+
+
+@inlined
+def _prefetch(hashes: Ints, i: int, entries: Address, mask: int, spans: Address, arena: Address) -> None:
+    """Ask for what rows to come will read: first an entry, later what it points to."""
+    if i + AHEAD < len(hashes):
+        prefetch_at(entries, 2 * (hashes[i + AHEAD] & mask))
+        found = get(entries, 2 * (hashes[i + AHEAD // 2] & mask) + 1)
+        if found >= 0:
+            prefetch_at(spans, 2 * found)
+        found = get(entries, 2 * (hashes[i + AHEAD // 4] & mask) + 1)
+        if found >= 0:
+            prefetch_at(arena + get(spans, 2 * found), 0)
+
+
+@kernel
 def _intern(
-    offsets: Ints, data: Bytes, valid: Bytes, begin: int, ids: Ints,
+    offsets: Ints, data: Bytes, valid: Bytes, hashes: Ints, begin: int, ids: Ints,
     entries: Ints, arena: Bytes, spans: Ints, free: Ints, counters: Ints,
 ) -> int:  # fmt: skip
     """Ids of the ranges from `begin` on; the row at which ids or arena ran out, or the number of rows."""
     mask, some_null = len(entries) - 1, len(valid) > 0
     new, known = address(data), address(arena)
     for i in range(begin, len(ids)):
+        if mask > _IN_CACHE:
+            _prefetch(hashes, i, address(entries), mask, address(spans), known)
         if some_null and valid[i] == 0:
             ids[i] = -1
             continue
         size = offsets[i + 1] - offsets[i]
-        word = np.int64(hash_bytes(new, offsets[i], offsets[i + 1]))
+        word = hashes[i]
         slot = word & mask
         while True:
             found = entries[slot, 1]
