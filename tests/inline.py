@@ -6,7 +6,7 @@ A test double of spark/tick_jobs.py, for fast tests.  Messages go through pickle
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,8 @@ class InlineRunner:
         return self._workers.setdefault(bucket, Worker())
 
 
-def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None) -> Database:
-    return Database(Location.open(path, buckets=buckets), runner or InlineRunner())
+def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = ()) -> Database:
+    return Database(Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off)
 
 
 def _sent(message: Any) -> Any:

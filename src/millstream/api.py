@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from millstream.core.errors import ConfigInvalid, NotSupported, QueryFailed
+from millstream.core.errors import ConfigInvalid, NotSupported, QueryFailed, did_you_mean
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
+from millstream.plan.rewrite import RULES
 from millstream.runtime.engine import Engine
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
@@ -62,12 +63,15 @@ def connect(
     spark: SparkSession | None = None,
     buckets: int | None = None,
     tick_interval: float | None = 0.2,
+    rules_off: Iterable[str] = (),
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
     `tick_interval` is the longest time in seconds that new rows wait for a tick; with None ticks happen only in `flush`.
     `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
+    `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
     """
+    _check_rules(rules_off)
     session = spark if spark is not None else create_session(master)
     count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
     if count < 1:
@@ -76,10 +80,16 @@ def connect(
     place = Location.open(temporary.name if temporary else str(location), buckets=count)
     try:
         runner = SparkRunner(session, place.buckets)
-        return Database(place, runner, spark=session, tick_interval=tick_interval, temporary=temporary)
+        return Database(place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off)
     except BaseException:
         place.close()
         raise
+
+
+def _check_rules(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in RULES:
+            raise ConfigInvalid(f'there is no rewrite rule "{name}"', hint=did_you_mean(name, RULES) or f"Rules: {', '.join(RULES)}.")
 
 
 class Database:
@@ -93,13 +103,14 @@ class Database:
         spark: SparkSession | None = None,
         tick_interval: float | None = None,
         temporary: tempfile.TemporaryDirectory[str] | None = None,
+        rules_off: Iterable[str] = (),
     ) -> None:
         self._location = location
         self._temporary = temporary
         self._engine = Engine(location, runner)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
-        self._statements = Statements(self._engine, self._sources)
+        self._statements = Statements(self._engine, self._sources, frozenset(rules_off))
         self._closed = False
         self._statements.reopen()
         self._ticker.start()

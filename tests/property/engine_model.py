@@ -97,7 +97,7 @@ QUERIES = {
     ),
     "key computed": QueryModel(
         "SELECT v % 2 AS odd, count(*) AS n FROM s {window} GROUP BY v % 2",
-        lambda rows: Counter((odd, len(group)) for odd, group in _grouped(rows, lambda row: None if row[2] is None else row[2] % 2).items()),
+        lambda rows: Counter((odd, len(g)) for odd, g in _grouped(rows, lambda row: None if row[2] is None else row[2] % 2).items()),
     ),
     "aggregates in expressions": QueryModel(
         "SELECT k, count(*) > 2 AS many, coalesce(max(v), -1) + count(*) AS x FROM s {window} GROUP BY k",

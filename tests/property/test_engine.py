@@ -5,17 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inline import InlineRunner, open_inline
-from property.engine_model import DDL, QUERIES, WINDOWS, Action, Bag, QueryModel, StreamModel, WindowModel, actions
 
+from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.core.instant import BEGINNING
+from millstream.plan.rewrite import RULES
+from property.engine_model import DDL, QUERIES, WINDOWS, Action, Bag, QueryModel, StreamModel, WindowModel, actions
 
 FIRST, LAST = -6, 45
 
@@ -43,15 +45,32 @@ def assert_netted(changes: list[tuple[int, int, tuple[Any, ...]]]) -> None:
     assert [change[0] for change in changes] == sorted(change[0] for change in changes)
 
 
+@dataclass(frozen=True)
+class Case:
+    name: str
+    window: WindowModel
+    slack: int
+    partition: str
+    buckets: int
+    rules_off: frozenset[str]
+    history: list[Action]
+
+    @property
+    def query(self) -> QueryModel:
+        return QUERIES[self.name]
+
+
 class Run:
     """Drives a database and its model through the same actions."""
 
-    def __init__(self, directory: str, slack: int, partition: str, sql: str, buckets: int) -> None:
+    def __init__(self, directory: str, case: Case, sql: str) -> None:
         self.runner = InlineRunner()
-        self.open: Callable[[], Database] = lambda: open_inline(directory, buckets=buckets, runner=self.runner)
+        self.open: Callable[[], Database] = lambda: open_inline(
+            directory, buckets=case.buckets, runner=self.runner, rules_off=case.rules_off
+        )
         self.db = self.open()
-        self.model = StreamModel(slack)
-        self.db.execute(DDL.format(slack=slack, partition=partition))
+        self.model = StreamModel(case.slack)
+        self.db.execute(DDL.format(slack=case.slack, partition=case.partition))
         self.db.execute(f"CREATE QUERY q AS {sql}")
 
     def do(self, action: Action) -> None:
@@ -74,21 +93,26 @@ class Run:
         return changes_of(self.db.query("q").changes())
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[str, WindowModel, int, str, int, list[Action]]:
-    name = draw(st.sampled_from(sorted(QUERIES)))
-    partition = draw(st.sampled_from(["", " PARTITION BY k"]))
-    return name, draw(st.sampled_from(WINDOWS)), draw(st.integers(0, 4)), partition, draw(st.integers(1, 3)), draw(actions())
+def cases() -> st.SearchStrategy[Case]:
+    return st.builds(
+        Case,
+        name=st.sampled_from(sorted(QUERIES)),
+        window=st.sampled_from(WINDOWS),
+        slack=st.integers(0, 4),
+        partition=st.sampled_from(["", " PARTITION BY k"]),
+        buckets=st.integers(1, 3),
+        rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
+        history=actions(),
+    )
 
 
 @given(case=cases())
 @settings(max_examples=120)
-def test_relation_equals_recomputation_at_every_instant(case: tuple[str, WindowModel, int, str, int, list[Action]]) -> None:
-    name, window, slack, partition, buckets, history = case
-    query: QueryModel = QUERIES[name]
+def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
+    query, window = case.query, case.window
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(directory, slack, partition, query.sql.format(window=window.sql), buckets)
-        for action in history:
+        run = Run(directory, case, query.sql.format(window=window.sql))
+        for action in case.history:
             run.do(action)
         changes = run.changes()
         assert_netted(changes)
@@ -105,12 +129,11 @@ def test_relation_equals_recomputation_at_every_instant(case: tuple[str, WindowM
 @pytest.mark.parametrize("kind", ["ISTREAM", "DSTREAM", "RSTREAM"])
 @given(case=cases())
 @settings(max_examples=50)
-def test_stream_equals_recomputation_at_every_instant(kind: str, case: tuple[str, WindowModel, int, str, int, list[Action]]) -> None:
-    name, window, slack, partition, buckets, history = case
-    query: QueryModel = QUERIES[name]
+def test_stream_equals_recomputation_at_every_instant(kind: str, case: Case) -> None:
+    query, window = case.query, case.window
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(directory, slack, partition, as_stream(query.sql, kind).format(window=window.sql), buckets)
-        for action in history:
+        run = Run(directory, case, as_stream(query.sql, kind).format(window=window.sql))
+        for action in case.history:
             run.do(action)
         changes = run.changes()
         assert all(diff == 1 for _, diff, _ in changes)

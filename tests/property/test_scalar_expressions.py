@@ -13,13 +13,13 @@ from functools import cache
 import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from spark.scalar_rows import SCHEMA, rows
-from unit.scalar.evaluation import bound, corpus
 
 from millstream.core.errors import MillstreamError
 from millstream.language.functions_table import BY_NAME
 from millstream.operators.evaluator import Column, Evaluator
 from millstream.plan.duckdb_sql import to_duckdb
+from spark.scalar_rows import SCHEMA, rows
+from unit.scalar.evaluation import bound, corpus
 
 _EVALUATOR = Evaluator()
 _ROWS = rows()

@@ -41,8 +41,9 @@ class SourceManager(Protocol):
 
 
 class Statements:
-    def __init__(self, engine: Engine, sources: SourceManager | None) -> None:
+    def __init__(self, engine: Engine, sources: SourceManager | None, rules_off: frozenset[str] = frozenset()) -> None:
         self._engine = engine
+        self._rules_off = rules_off
         self._sources = sources
         self._file = CatalogFile(engine.location.catalog_path)
         self._relations = Relations(engine.location)
@@ -182,7 +183,7 @@ class Statements:
         return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
 
     def _compiled(self, select: exp.Expr, sql: str) -> Compiled:
-        return compile_query(select, self.catalog, sql)
+        return compile_query(select, self.catalog, sql, rules_off=self._rules_off)
 
     def _drop(self, statement: ast.Drop) -> None:
         if statement.if_exists and statement.name not in self.catalog:
