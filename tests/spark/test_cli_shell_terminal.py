@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
@@ -9,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -24,7 +26,11 @@ class Terminal:
 
     def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environment)
+        self.process = subprocess.Popen(
+            arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environment,
+            # only the controlling terminal turns Ctrl-C into a signal
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
         os.close(slave)
         self._seen = b""
 
@@ -57,12 +63,12 @@ def test_a_person_at_the_shell(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from millstream.cli.main import main; main()", "shell", "--master", "local[1]"]
     terminal = Terminal(program, environment)
     try:
-        terminal.expect("millstream> ")
+        terminal.expect("millstream>")
         terminal.type("CREATE STREAM trades (ts TIMESTAMP, sym STRING, size INT)\r")
-        terminal.expect("... ")
+        terminal.expect("...")
         terminal.type("TIMESTAMP BY ts;\r")
         terminal.expect("ok")
-        terminal.expect("millstream> ")
+        terminal.expect("millstream>")
         terminal.type("INSERT INTO trades VALUES (TIMESTAMP '1970-01-01T00:00:01Z', 'A', 5);\r")
         terminal.expect("ok")
         terminal.type("\\advance 1\r")
@@ -70,10 +76,10 @@ def test_a_person_at_the_shell(tmp_path: Path) -> None:
         terminal.expect("1970-01-01T00:00:01Z  + A, 5")
         terminal.type("\x03")
         terminal.expect("(1 change, up to 1970-01-01T00:00:01Z)")
-        terminal.expect("millstream> ")
+        terminal.expect("millstream>")
         terminal.type("SELECT nothing FROM trades [NOW];\r")
         terminal.expect("[COLUMN_NOT_FOUND]")
-        terminal.expect("millstream> ")
+        terminal.expect("millstream>")
         terminal.type("\\q\r")
         assert terminal.process.wait(timeout=60) == 0
     finally:
