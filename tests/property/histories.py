@@ -151,6 +151,11 @@ def run(operator: Operator, history: History) -> list[Change]:
     return [change for batch, frontier in history.steps() for change in operator.step(batch, frontier).changes()]
 
 
+def no_input() -> pa.RecordBatch:
+    """The input's contents, for an operator that answers from its own state."""
+    raise AssertionError("asked for the input's contents")
+
+
 def comparable(value: Any) -> Any:
     """The value such that Python's == is SQL's grouping: NaN equals itself, -0.0 is 0.0; distinct types stay distinct."""
     if isinstance(value, float):

@@ -20,7 +20,7 @@ from millstream.core.instant import BEGINNING, Micros
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.kernels import slots
-from millstream.kernels.arrow_buffers import plain
+from millstream.kernels.arrow_buffers import frozen, plain
 from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
 from millstream.operators.aggregates import aggregates_for
@@ -54,6 +54,7 @@ class AggregateOp(Operator):
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
             return SignedBatch.empty(self.schema)
+        batch = SignedBatch(frozen(batch.instant), frozen(batch.sign), batch.rows)
         codes = self._encode(batch.rows)
         changes, first = self._assign_slots(batch, codes)
         values = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.core.instant import Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
 from millstream.kernels.netting import mixed_instants, survivors
@@ -24,12 +25,12 @@ class NetOp(Operator):
         self.schema = schema
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
-        keep = ~mixed_instants(batch.instant, batch.sign)
+        keep = ~mixed_instants(frozen(batch.instant), frozen(batch.sign))
         if keep.all():
             return batch
         suspects = np.flatnonzero(~keep)
         among = batch.take(suspects)
-        keep[suspects] = survivors(among.instant, among.sign, *_codes(among.rows)) == 1
+        keep[suspects] = survivors(frozen(among.instant), frozen(among.sign), *_codes(among.rows)) == 1
         return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:

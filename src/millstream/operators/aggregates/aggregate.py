@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels import arrow_buffers
-from millstream.kernels.arrow_buffers import ALL_VALID
+from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.slots import mark_changed
 from millstream.operators.operator import Arrays
@@ -51,7 +51,7 @@ class Values:
     def mark_changed(self, changed: Bytes) -> None:
         """Flag the slots at which the column changes."""
         for part in self.words.T if self.words.ndim == 2 else (self.words,):
-            mark_changed(np.ascontiguousarray(part), self.valid, changed)
+            mark_changed(frozen(part), frozen(self.valid), changed)
 
     def take(self, places: Ints | None) -> pa.Array:
         """The results at these places; None for all."""

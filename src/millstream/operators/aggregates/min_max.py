@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.kernels import arrow_buffers
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.extremes import NEVER_THERE, NOT_NOTED, OUT_OF_NODES, current_extremes, restore, track_extremes
 from millstream.kernels.ordered_multiset import dump, grown_nodes, keys_in_use, new_nodes, new_path
@@ -77,7 +78,7 @@ class Extremes:
 
     def load(self, arrays: Arrays) -> None:
         keys, done = self.sort_keys.keys(arrow_buffers.from_bytes(arrays["values"])[0]), 0
-        group, times = (np.ascontiguousarray(arrays[name]) for name in ("group", "times"))
+        group, times = frozen(arrays["group"]), frozen(arrays["times"])
         while (done := restore(self._nodes, self._roots, group, keys, times, *self.sort_keys.order, done)) < len(keys):
             self._nodes = grown_nodes(self._nodes)
         self._kept = int(times.sum())
