@@ -40,6 +40,12 @@ def hash_values(array: pa.Array) -> Hashes:
         return _hash_word_pairs(arrow_buffers.decimal_words(array))
     if arrow_buffers.is_word(kind):
         return _hash_words(arrow_buffers.words(array))
+    if pa.types.is_struct(kind):
+        return hash_columns(array.flatten())
+    if pa.types.is_list(kind):
+        return _hash_ranges(arrow_buffers.words(array.offsets), hash_columns([array.values]))
+    if pa.types.is_map(kind):
+        return _hash_ranges(arrow_buffers.words(array.offsets), hash_columns([array.keys, array.items]))
     raise TypeError(f"cannot hash {kind}")
 
 
@@ -78,6 +84,18 @@ def _hash_byte_ranges(offsets: Ints, data: Bytes) -> Hashes:
     out, bytes_ = np.empty(len(offsets) - 1, np.uint64), address(data)
     for i in range(len(offsets) - 1):
         out[i] = hash_bytes(bytes_, offsets[i], offsets[i + 1])
+    return out
+
+
+@kernel
+def _hash_ranges(offsets: Ints, elements: Hashes) -> Hashes:
+    """The hash of each range of elements, their number included."""
+    out = np.empty(len(offsets) - 1, np.uint64)
+    for i in range(len(out)):
+        word = mix(np.uint64(offsets[i + 1] - offsets[i]))
+        for k in range(offsets[i], offsets[i + 1]):
+            word = mix(word ^ elements[k])
+        out[i] = word
     return out
 
 

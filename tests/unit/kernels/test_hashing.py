@@ -54,6 +54,13 @@ def value_slow(value: Any) -> int:
             return mix_slow(value & WORD)
         case int():
             return mix_slow((value & WORD) ^ mix_slow((value >> 64) & WORD))
+        case dict():
+            return row_slow(tuple(value[name] for name in sorted(value)))  # fields are named in their order
+        case list():
+            word = mix_slow(len(value))
+            for element in value:
+                word = mix_slow(word ^ row_slow(element if isinstance(element, tuple) else (element,)))
+            return word
     raise AssertionError(value)
 
 
@@ -108,6 +115,23 @@ def test_hash_equals_its_plain_twin(rows: list[tuple[Any, ...]]) -> None:
 def test_wide_decimals_hash_by_unscaled_value(values: list[int | None]) -> None:
     array = pa.array([None if v is None else EXACT.scaleb(Decimal(v), -2) for v in values], pa.decimal128(38, 2))
     assert hash_columns([array]).tolist() == [row_slow((v,)) for v in values]
+
+
+INTS = st.none() | st.integers(-5, 5)
+NESTED = [
+    (pa.list_(pa.int64()), st.lists(INTS)),
+    (pa.struct([("a", pa.int64()), ("b", pa.string())]), st.fixed_dictionaries({"a": INTS, "b": st.none() | st.text()})),
+    (pa.map_(pa.string(), pa.int64()), st.lists(st.tuples(st.text(), INTS), unique_by=lambda item: item[0])),
+    (pa.list_(pa.struct([("a", pa.list_(pa.int64()))])), st.lists(st.fixed_dictionaries({"a": st.none() | st.lists(INTS)}))),
+]
+
+
+@pytest.mark.parametrize(("type_", "some"), NESTED, ids=lambda part: str(part) if isinstance(part, pa.DataType) else "")
+@settings(deadline=None)
+@given(st.data())
+def test_nested_values_hash_as_their_plain_twin(type_: pa.DataType, some: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.none() | some, max_size=5))
+    assert hash_columns([pa.array([None, *values], type_).slice(1)]).tolist() == [row_slow((value,)) for value in values]
 
 
 SAME = [
