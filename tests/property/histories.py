@@ -126,17 +126,20 @@ def signed_batch(schema: Schema, changes: Sequence[Change]) -> SignedBatch:
 def histories(draw: st.DrawFn, schema: Schema, *, rows: st.SearchStrategy[Row] | None = None, size: int = 25) -> History:
     """Rows enter and leave, several at one instant; a row may leave before it enters, inside the instant."""
     rows = rows if rows is not None else rows_of(schema)
-    moves = draw(st.lists(st.tuples(st.sampled_from([0, 0, 1, 1, 3]), st.one_of(rows, st.integers(0, 1000))), max_size=size))
+    leaving = st.integers(-3, 3)  # one of the oldest, or one that has just come
+    move = st.tuples(st.sampled_from([0, 0, 1, 1, 3]), st.one_of(rows, rows, leaving))
+    length = draw(st.integers(0, size))  # left to itself, hypothesis draws short lists
+    moves = draw(st.lists(move, min_size=length, max_size=length))
     changes: list[Change] = []
     present: list[Row] = []
     now = draw(st.integers(-5, 5))
-    for gap, move in moves:
+    for gap, row in moves:
         now += gap
-        if isinstance(move, tuple):
-            present.append(move)
-            changes.append((now, 1, move))
+        if isinstance(row, tuple):
+            present.append(row)
+            changes.append((now, 1, row))
         elif present:
-            changes.append((now, -1, present.pop(move % len(present))))
+            changes.append((now, -1, present.pop(row % len(present))))
     if draw(st.booleans()):
         changes.sort(key=lambda change: (change[0], change[1]))  # leave before others enter, as windows have it
     cuts = draw(st.frozensets(st.sampled_from(sorted({c[0] for c in changes})))) if changes else frozenset()

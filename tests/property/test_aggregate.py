@@ -40,7 +40,7 @@ def check(history: History, keys: tuple[str, ...], calls: tuple[AggregateCall, .
     assert repr(cut) == repr(changes(history.uncut())), "cuts show in the changes"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(histories(Schema.of(k="INT", v="BIGINT")))
 def test_integer_aggregates_equal_recomputation(history: History) -> None:
     check(history, ("k",), INTEGERS)
@@ -94,7 +94,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("type_", "sum_type", "avg_type"), NUMBERS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_sum_and_avg_of_every_number(type_: str, sum_type: str, avg_type: str, data: st.DataObject) -> None:
     history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_)))
@@ -107,7 +107,7 @@ ORDERED = ["BOOLEAN", "SMALLINT", "BIGINT", "STRING", "BINARY", "FLOAT", "DOUBLE
 
 
 @pytest.mark.parametrize("type_", ORDERED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_min_and_max_of_every_ordered_type(type_: str, data: st.DataObject) -> None:
     history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=60))

@@ -21,7 +21,7 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_net_changes_add_up_to_the_same_and_are_netted(schema: Schema, data: st.DataObject) -> None:
     history: History = data.draw(histories(schema))
