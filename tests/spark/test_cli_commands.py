@@ -1,27 +1,52 @@
-"""The program as people start it: its commands in processes of their own, on embedded Spark."""
+"""The program's commands on Spark: in this process where they can share its session, else in one of their own."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+from millstream.cli.main import run_program
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-c", "from millstream.cli.main import main; main()"]
 
 
-def millstream(*arguments: str, stdin: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=180)
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_scripts_pass_on_spark_and_one_session_serves_them_all() -> None:
+Millstream = Callable[..., Done]
+
+
+@pytest.fixture
+def millstream(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Millstream:
+    """Runs a command as the program would, on the session of the tests."""
+
+    def run(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        capfd.readouterr()
+        status = run_program(arguments)
+        shown = capfd.readouterr()
+        return Done(status, shown.out, shown.err)
+
+    return run
+
+
+def test_all_scripts_pass_on_spark(millstream: Millstream) -> None:
     done = millstream("test", "tests/scripts")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^[0-9]+ passed, 0 failed", done.stdout.splitlines()[-1])
@@ -29,25 +54,25 @@ def test_scripts_pass_on_spark_and_one_session_serves_them_all() -> None:
 
 
 @pytest.mark.parametrize("batching", ["rows", "one", "random:7"])
-def test_the_example_script_passes_under_every_batching(batching: str) -> None:
-    done = millstream("test", "tests/scripts/example.slt", "tests/scripts/restart.slt", "--batching", batching, "--master", "local[1]")
+def test_the_example_script_passes_under_every_batching(millstream: Millstream, batching: str) -> None:
+    done = millstream("test", "tests/scripts/example.slt", "tests/scripts/restart.slt", "--batching", batching)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("2 passed, 0 failed")
 
 
-def test_a_script_that_fails_gives_status_1_and_can_be_completed(tmp_path: Path) -> None:
+def test_a_script_that_fails_gives_status_1_and_can_be_completed(millstream: Millstream, tmp_path: Path) -> None:
     text = (ROOT / "tests" / "scripts" / "example.slt").read_text()
     script = tmp_path / "wrong.slt"
     script.write_text(text.replace("+ A,12", "+ A,13", 1))
-    done = millstream("test", str(script), "--complete", "--master", "local[1]")
+    done = millstream("test", str(script), "--complete")
     assert done.returncode == 1
-    assert f"{script}:18: changes q" in done.stdout
+    assert f"{script}:16: changes q" in done.stdout
     assert "missing   + A,13" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("0 passed, 1 failed")
     assert script.read_text() == text
 
 
-def test_run_prints_changes_until_the_sources_are_drained() -> None:
+def test_run_prints_changes_until_the_sources_are_drained(millstream: Millstream) -> None:
     done = millstream("run", "examples/trades.cql", "--until", "drained")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -58,7 +83,7 @@ def test_run_prints_changes_until_the_sources_are_drained() -> None:
     assert "60 rows in" in done.stderr
 
 
-def test_a_second_run_goes_on_and_another_definition_is_refused(tmp_path: Path) -> None:
+def test_a_second_run_goes_on_and_another_definition_is_refused(millstream: Millstream, tmp_path: Path) -> None:
     script = tmp_path / "job.cql"
     script.write_text(
         f"""
@@ -69,7 +94,7 @@ def test_a_second_run_goes_on_and_another_definition_is_refused(tmp_path: Path) 
     )
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.csv").write_text("ts,sym,size\n2026-03-02T08:00:00,A,5\n")
-    arguments = ["--location", str(tmp_path / "db"), "--until", "drained", "--master", "local[1]"]
+    arguments = ["--location", str(tmp_path / "db"), "--until", "drained"]
     first = millstream("run", str(script), *arguments)
     assert first.returncode == 0, first.stderr
     assert [line.split("  ")[2] for line in first.stdout.splitlines()] == ["+ A, 5"]
@@ -104,10 +129,10 @@ def test_ctrl_c_stops_a_run_cleanly(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_a_mistake_in_a_script_is_one_error_with_its_place(tmp_path: Path) -> None:
+def test_a_mistake_in_a_script_is_one_error_with_its_place(millstream: Millstream, tmp_path: Path) -> None:
     script = tmp_path / "bad.cql"
     script.write_text("CREATE STREAM s (ts TIMESTAMP, size INT) TIMESTAMP BY ts;\n\nSELECT siez FROM s [NOW];\n")
-    done = millstream("run", str(script), "--master", "local[1]")
+    done = millstream("run", str(script))
     assert done.returncode == 1
     assert done.stdout == ""
     first, sql, carets, hint = done.stderr.splitlines()[:4]
@@ -115,7 +140,7 @@ def test_a_mistake_in_a_script_is_one_error_with_its_place(tmp_path: Path) -> No
     assert (sql, carets, hint) == ("  SELECT siez FROM s [NOW]", "         ^^^^", '  hint: Did you mean "size"?')
 
 
-def test_the_shell_reads_a_pipe(tmp_path: Path) -> None:
+def test_the_shell_reads_a_pipe(millstream: Millstream, tmp_path: Path) -> None:
     text = """
         CREATE STREAM trades (ts TIMESTAMP, sym STRING, size INT) TIMESTAMP BY ts;
         INSERT INTO trades VALUES (TIMESTAMP '1970-01-01T00:00:01Z', 'A', 5), (TIMESTAMP '1970-01-01T00:00:02Z', 'A', 7);
@@ -126,7 +151,7 @@ def test_the_shell_reads_a_pipe(tmp_path: Path) -> None:
         \\q
         SHOW STREAMS;
     """
-    done = millstream("shell", "--location", str(tmp_path / "db"), "--master", "local[1]", stdin=text)
+    done = millstream("shell", "--location", str(tmp_path / "db"), stdin=text)
     assert done.returncode == 1
     assert "query_1  1970-01-01T00:00:02Z  + A, 12" in done.stdout
     assert done.stderr.startswith("[COLUMN_NOT_FOUND]")
@@ -135,7 +160,7 @@ def test_the_shell_reads_a_pipe(tmp_path: Path) -> None:
 
 
 def test_the_demo_ends_by_itself_and_finds_what_happens() -> None:
-    done = millstream("demo", "--seconds", "6")
+    done = subprocess.run([*PROGRAM, "demo", "--seconds", "6"], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "port scan of 10.0.1.66" in done.stdout
     assert re.search(r"bulk transfer of 10\.0\.1\.23.* was in query talkers [0-9.]+ s later", done.stdout)
