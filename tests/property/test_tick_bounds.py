@@ -1,0 +1,40 @@
+"""A backlog is worked off in bounded steps: no row is skipped, none is fed twice, ingests stay whole."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.plan.window import GONE_NEVER
+from millstream.runtime import tick
+from millstream.state.chunk import ChunkInfo
+
+
+@st.composite
+def backlogs(draw: st.DrawFn) -> list[ChunkInfo]:
+    """Chunks of several ingests; those of one ingest have interleaved sequence numbers, as a split by key leaves them."""
+    chunks = []
+    for ingest in range(draw(st.integers(0, 8))):
+        for part in range(draw(st.integers(1, 3))):
+            low = draw(st.integers(1, 40))
+            span = draw(st.integers(0, 10))
+            first = (ingest << 32) + part
+            chunks.append(ChunkInfo(f"{ingest}-{part}", part, draw(st.integers(1, 1_500_000)), 1, low, low + span, first, first + 1000))
+    return chunks
+
+
+@given(backlogs())
+def test_bounded_prefix(chunks: list[ChunkInfo]) -> None:
+    taken, bound = tick._bounded(chunks, at=0)
+    assert list(taken) == chunks[: len(taken)]
+    rest = chunks[len(taken) :]
+    if not rest:
+        assert bound == GONE_NEVER
+        return
+    assert bound > 0
+    assert all(chunk.min_ts > bound for chunk in rest), "a row at or before the frontier was left behind"
+    assert max(chunk.max_seq for chunk in taken) < min(chunk.min_seq for chunk in rest), "an ingest was torn apart"
+    assert sum(chunk.rows for chunk in taken) >= tick.MOST_ROWS
+    assert all(a.min_seq <= b.min_seq for a, b in pairwise(chunks))
