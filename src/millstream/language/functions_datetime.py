@@ -140,7 +140,7 @@ def _difference(call: Call) -> Expr:
     unit = _unit(call)
     typed = call.with_args([call.args[0], coerced(call, 1, _MOMENT), coerced(call, 2, _MOMENT)])
     if unit in _MONTHS:
-        return typed.gives(BIGINT, f"(datesub('month', {{1}}, {{2}}) // {_MONTHS[unit]})")
+        return typed.gives(BIGINT, f"(millstream_months_apart({{1}}, {{2}}) // {_MONTHS[unit]})")
     return typed.gives(BIGINT, f"TRY((epoch_us({{2}}) - epoch_us({{1}})) // {_MICROS[unit]})")
 
 
@@ -173,7 +173,7 @@ def _trunc(call: Call) -> Expr:
     if unit is None:
         raise NotSupported("trunc: the unit must be written in the query")
     word = _TRUNCATED.get(unit.upper())
-    return typed.gives(DATE, f"CAST(date_trunc('{word}', {{0}}) AS DATE)" if word else "CAST(NULL AS DATE)")
+    return typed.gives(DATE, f"CAST(TRY(date_trunc('{word}', {{0}})) AS DATE)" if word else "CAST(NULL AS DATE)")
 
 
 def _date_trunc(call: Call) -> Expr:
@@ -182,7 +182,7 @@ def _date_trunc(call: Call) -> Expr:
     if unit is None:
         raise NotSupported("date_trunc: the unit must be written in the query")
     word = (_TRUNCATED | _TRUNCATED_FINER).get(unit.upper())
-    return typed.gives(TIMESTAMP, f"CAST(date_trunc('{word}', {{1}}) AS TIMESTAMP)" if word else "CAST(NULL AS TIMESTAMP)")
+    return typed.gives(TIMESTAMP, f"CAST(TRY(date_trunc('{word}', {{1}})) AS TIMESTAMP)" if word else "CAST(NULL AS TIMESTAMP)")
 
 
 # --- numbers and moments ----------------------------------------------------------------------
@@ -260,7 +260,7 @@ FUNCTIONS: tuple[Function, ...] = (
     custom("datediff", "date_diff", "timestampdiff", least=2, most=3, bind=_difference),
     simple("add_months", takes=[DATE, _INT], gives=DATE, duckdb="CAST(TRY({0} + to_months({1})) AS DATE)"),
     simple("months_between", takes=[TIMESTAMP, TIMESTAMP, pa.bool_()], optional=1, gives=DOUBLE, duckdb=_MONTHS_BETWEEN),
-    simple("last_day", takes=[DATE], gives=DATE, duckdb="CAST(last_day({0}) AS DATE)"),
+    simple("last_day", takes=[DATE], gives=DATE, duckdb="CAST(TRY(last_day({0})) AS DATE)"),
     custom("next_day", least=2, most=2, bind=_next_day),
     custom("trunc", least=2, most=2, bind=_trunc),
     custom("date_trunc", least=2, most=2, bind=_date_trunc),

@@ -41,7 +41,7 @@ def _get_json_object(call: Call) -> Expr:
 FUNCTIONS: tuple[Function, ...] = (
     custom("get_json_object", least=2, most=2, bind=_get_json_object),
     simple("json_array_length", takes=[STRING], gives=INT,
-           duckdb="TRY(CASE WHEN json_type({0}) = 'ARRAY' THEN CAST(json_array_length({0}) AS INTEGER) END)"),
+           duckdb="CASE WHEN TRY(json_type({0})) = 'ARRAY' THEN CAST(TRY(json_array_length({0})) AS INTEGER) END"),
     simple("json_object_keys", takes=[STRING], gives=pa.list_(STRING),
-           duckdb="TRY(CASE WHEN json_type({0}) = 'OBJECT' THEN json_keys({0}) END)"),
+           duckdb="CASE WHEN TRY(json_type({0})) = 'OBJECT' THEN TRY(json_keys({0})) END"),
 )  # fmt: skip

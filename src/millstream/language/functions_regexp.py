@@ -88,8 +88,9 @@ def _count(call: Call) -> Expr:
 
 def _substr(call: Call) -> Expr:
     typed, groups = _typed(call)
-    found = "CASE WHEN regexp_matches({0}, {1}) THEN regexp_extract({0}, {1}) END"
-    return typed.gives(STRING, found if groups is not None else f"TRY({found})")
+    if groups is None:
+        return typed.gives(STRING, "CASE WHEN TRY(regexp_matches({0}, {1})) THEN TRY(regexp_extract({0}, {1})) END")
+    return typed.gives(STRING, "CASE WHEN regexp_matches({0}, {1}) THEN regexp_extract({0}, {1}) END")
 
 
 def _instr(call: Call) -> Expr:

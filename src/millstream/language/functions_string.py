@@ -9,7 +9,7 @@ import pyarrow as pa
 from millstream.core.errors import NotSupported
 from millstream.language.coercion import BINARY, BOOLEAN, INT, STRING, VOID, common_type, is_array, is_atomic, is_float, is_integral
 from millstream.language.functions import NUMERIC, Call, Function, Param, coerced, common, custom, simple
-from millstream.language.scalar_casts import cast
+from millstream.language.scalar_casts import cast, cast_template
 from millstream.language.scalar_literals import constant_text, string
 from millstream.plan.duckdb_sql import in_template, text
 from millstream.plan.expression import Expr
@@ -209,8 +209,12 @@ def _converted(call: Call, args: list[Expr], position: int, match: re.Match[str]
         spec = f"%{flags}{width}d"
     else:
         raise call.refuse(f"cannot format argument {position + 1} with {match[0]}")
+    printed = f"printf({text(spec)}, {{{index}}})"
+    if kind == "f":
+        odd = _padded(cast_template(arg.type, STRING).replace("{0}", f"{{{index}}}"), flags, width, None)
+        printed = f"CASE WHEN isfinite({{{index}}}) THEN {printed} ELSE {odd} END"
     missing = _padded("'null'", flags, width, precision)
-    return f"coalesce(printf({text(spec)}, {{{index}}}), {missing})"
+    return f"CASE WHEN {{{index}}} IS NULL THEN {missing} ELSE {printed} END"
 
 
 def _padded(shown: str, flags: str, width: str, precision: str | None) -> str:
@@ -272,8 +276,8 @@ FUNCTIONS: tuple[Function, ...] = (
     simple("ascii", takes=[_TEXT], gives=INT, duckdb="CASE WHEN {0} = '' THEN 0 ELSE unicode({0}) END"),
     simple("chr", "char", takes=[Param("BIGINT", lambda t: pa.int64() if NUMERIC.accept(t) is not None else None)], gives=STRING,
            duckdb="CASE WHEN {0} < 0 THEN '' ELSE chr(CAST({0} % 256 AS INTEGER)) END"),
-    simple("base64", takes=[_BYTES], gives=STRING, duckdb="to_base64({0})"),
-    simple("unbase64", takes=[STRING], gives=BINARY, duckdb="TRY(from_base64({0}))"),
+    simple("base64", takes=[_BYTES], gives=STRING, duckdb="millstream_base64({0})"),
+    simple("unbase64", takes=[STRING], gives=BINARY, duckdb="TRY(from_base64(regexp_replace({0}, '[^A-Za-z0-9+/=]', '', 'g')))"),
     custom("concat", least=0, most=None, bind=_concat),
     custom("concat_ws", least=1, most=None, bind=_concat_ws),
     custom("contains", least=2, most=2, bind=lambda call: _part_of_text(call, "contains")),

@@ -256,7 +256,11 @@ def _scaled(operator: str, left: Expr, right: Expr, build: Build) -> Expr | None
     right = cast(right, DOUBLE) if right.type in (STRING, VOID) else right
     to = duckdb_type(left.type)
     if operator == "/":
+        if is_integral(right.type):
+            return _built(build, left, right, left.type, f"TRY_CAST(millstream_half_up_div({{0}}, {{1}}) AS {to})")
         return _built(build, left, cast(right, DOUBLE), left.type, f"TRY_CAST(round({{0}} / nullif({{1}}, 0)) AS {to})")
     if is_integral(right.type):
         return _built(build, left, right, left.type, f"TRY_CAST(TRY({{0}} * {{1}}) AS {to})")
+    if is_decimal(right.type) and right.type.precision <= 18:
+        return _built(build, left, right, left.type, f"TRY_CAST(TRY(CAST({{0}} AS DECIMAL(20,0)) * {{1}}) AS {to})")  # rounds half up
     return _built(build, left, cast(right, DOUBLE), left.type, f"TRY_CAST(round({{0}} * {{1}}) AS {to})")

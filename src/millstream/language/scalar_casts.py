@@ -108,9 +108,9 @@ def _from_number(source: pa.DataType, to: pa.DataType) -> str | None:
 
 def _from_datetime(source: pa.DataType, to: pa.DataType) -> str | None:
     if is_datetime(to):
-        return "{0}" if is_timestamp(source) and is_timestamp(to) else f"CAST({{0}} AS {duckdb_type(to)})"
+        return "{0}" if is_timestamp(source) and is_timestamp(to) else _plain(to)
     if source == TIMESTAMP and is_integral(to):
-        return f"TRY_CAST(floor(epoch_us({{0}}) / {_MICROS}) AS {duckdb_type(to)})"
+        return f"TRY_CAST(millstream_floor_div(epoch_us({{0}}), {_MICROS}) AS {duckdb_type(to)})"
     if source == TIMESTAMP and is_float(to):
         return f"CAST(epoch_us({{0}}) / {_MICROS} AS {duckdb_type(to)})"
     if source == TIMESTAMP and is_decimal(to):

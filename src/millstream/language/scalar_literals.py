@@ -87,7 +87,7 @@ def decimal_type(value: Decimal, written: str) -> pa.Decimal128Type:
 
 def whole_number(operand: Expr) -> int | None:
     """The value, if the operand is a whole number written in the query."""
-    tree, sign = operand.tree, 1
+    tree, sign = operand.tree.unnest(), 1
     if isinstance(tree, exp.Neg):
         tree, sign = tree.this, -1
     if isinstance(tree, exp.Literal) and not tree.is_string and re.fullmatch(r"\d+", str(tree.this)):
@@ -97,13 +97,14 @@ def whole_number(operand: Expr) -> int | None:
 
 def constant_text(operand: Expr) -> str | None:
     """The value, if the operand is a string written in the query."""
-    tree = operand.tree
+    tree = operand.tree.unnest()
     return str(tree.this) if isinstance(tree, exp.Literal) and tree.is_string else None
 
 
 def constant_truth(operand: Expr) -> bool | None:
     """The value, if the operand is TRUE or FALSE."""
-    return bool(operand.tree.this) if isinstance(operand.tree, exp.Boolean) else None
+    tree = operand.tree.unnest()
+    return bool(tree.this) if isinstance(tree, exp.Boolean) else None
 
 
 def _binary(digits: str) -> Expr:

@@ -10,6 +10,7 @@ over whatever batch is laid into it, and the optimizer is left with the steps th
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ import pyarrow as pa
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
 from millstream.plan.duckdb_macros import macros_in
+
+log = logging.getLogger(__name__)
 
 Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
@@ -71,15 +74,29 @@ class Evaluator:
         return connection
 
     def _evaluate(self, rows: pa.RecordBatch, expressions: tuple[str, ...]) -> list[pa.Array]:
-        key = (rows.schema, expressions)
+        try:
+            return self._statement(rows.schema, expressions).run(rows)
+        except duckdb.Error as error:
+            return self._evaluate_anyway(rows, expressions, error)
+
+    def _statement(self, schema: pa.Schema, expressions: tuple[str, ...]) -> _Statement:
+        key = (schema, expressions)
         statement = self._statements.get(key)
         if statement is None:
             self._define_macros(expressions)
-            statement = self._statements[key] = _Statement(self._connection, rows.schema, expressions)
+            statement = self._statements[key] = _Statement(self._connection, schema, expressions)
             if len(self._statements) > _MOST_STATEMENTS:
                 self._statements.popitem(last=False)
         self._statements.move_to_end(key)
-        return statement.run(rows)
+        return statement
+
+    def _evaluate_anyway(self, rows: pa.RecordBatch, expressions: tuple[str, ...], error: duckdb.Error) -> list[pa.Array]:
+        """A translation that lets a failure through is a bug of ours; still, only the rows that fail may suffer from it."""
+        log.error("an expression failed outside of TRY", extra={"expressions": expressions, "reason": str(error)})
+        try:
+            return _Statement(self._connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)
+        except duckdb.Error:
+            raise InternalError(f"cannot evaluate {', '.join(expressions)}: {error}") from error
 
     def _define_macros(self, expressions: tuple[str, ...]) -> None:
         for name, definition in macros_in(" ".join(expressions)).items():

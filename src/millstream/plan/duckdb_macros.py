@@ -121,6 +121,13 @@ _MONTHS_BETWEEN = """list_transform([{'a': a, 'b': b}], lambda v: CASE
 _MONTHS_EXACT = """((year(a) - year(b)) * 12 + month(a) - month(b)
     + ((day(a) - day(b)) * 86400 + (epoch_us(a) - epoch_us(date_trunc('day', a))) // 1000000
        - (epoch_us(b) - epoch_us(date_trunc('day', b))) // 1000000) / (31 * 86400.0::DOUBLE))"""
+_MONTHS_APART = """list_transform([{
+    'a': CAST(a AS DATE), 'b': CAST(b AS DATE),
+    'later': epoch_us(b) - epoch_us(date_trunc('day', b)) - epoch_us(a) + epoch_us(date_trunc('day', a))}],
+    lambda v: list_transform([CASE
+        WHEN v.b > v.a AND v.later < 0 THEN v.b - 1
+        WHEN v.b < v.a AND v.later > 0 THEN v.b + 1
+        ELSE v.b END], lambda e: (((year(e) - year(v.a)) * 12 + month(e) - month(v.a)) * 32 + day(e) - day(v.a)) // 32)[1])[1]"""
 _WIDTH_BUCKET = """CASE
     WHEN n <= 0 OR n = 9223372036854775807 OR lo = hi OR isnan(x) OR NOT isfinite(lo) OR NOT isfinite(hi) THEN NULL
     WHEN lo < hi THEN CASE WHEN x < lo THEN 0 WHEN x >= hi THEN n + 1 ELSE CAST(floor(n * (x - lo) / (hi - lo)) AS BIGINT) + 1 END
@@ -155,6 +162,10 @@ _HYPOT = """CASE
 
 MACROS: dict[str, str] = {
     "millstream_floor_div(a, n)": "((a - ((a % n) + n) % n) // n)",
+    "millstream_half_up_div(a, n)": "(CASE WHEN (a < 0) = (n < 0) THEN 1 ELSE -1 END"
+    " * ((2 * abs(CAST(a AS HUGEINT)) + abs(CAST(n AS HUGEINT))) // nullif(2 * abs(CAST(n AS HUGEINT)), 0)))",
+    "millstream_months_apart(a, b)": _MONTHS_APART,
+    "millstream_base64(x)": "rtrim(regexp_replace(to_base64(x), '(.{76})', '\\1' || chr(13) || chr(10), 'g'), chr(13) || chr(10))",
     "millstream_join(x, d)": "CASE WHEN len(x) = 0 THEN '' ELSE list_reduce(x, lambda a, b: a || d || b) END",
     "millstream_hypot(a, b)": _HYPOT,
     "millstream_width_bucket(x, lo, hi, n)": _WIDTH_BUCKET,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from millstream.operators import evaluator as module
 from millstream.operators.evaluator import Evaluator
@@ -104,6 +105,18 @@ def test_constants_have_as_many_rows_as_the_batch(evaluator: Evaluator) -> None:
     batch = pa.record_batch({"a": pa.array([1, 2, 3])})
     assert evaluator.project(batch, [("x", "'k'", pa.string())]).column(0).to_pylist() == ["k"] * 3
     assert evaluator.project(batch, [("x", "CAST(NULL AS INTEGER)", pa.null())]).column(0).to_pylist() == [None] * 3
+
+
+def test_a_failure_that_slips_through_costs_its_rows_only(evaluator: Evaluator, caplog: pytest.LogCaptureFixture) -> None:
+    batch = pa.record_batch({"s": pa.array(["1", "x", "3"])})
+    result = evaluator.project(batch, [("x", 'CAST("s" AS INTEGER)', pa.int32()), ("y", 'upper("s")', pa.string())])
+    assert result.to_pydict() == {"x": [1, None, 3], "y": ["1", "X", "3"]}
+    assert "outside of TRY" in caplog.text
+
+
+def test_nonsense_is_a_bug_of_ours(evaluator: Evaluator) -> None:
+    with pytest.raises(InternalError, match="no_such_function"):
+        evaluator.project(pa.record_batch({"a": pa.array([1])}), [("x", 'no_such_function("a")', pa.int64())])
 
 
 def test_no_warnings(evaluator: Evaluator) -> None:
