@@ -1,0 +1,220 @@
+"""The public surface, without a JVM."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from inline import open_inline
+
+from millstream.api import Change, Database, connect
+from millstream.core.errors import (
+    AlreadyExists,
+    ConfigInvalid,
+    InstantPassed,
+    InUse,
+    LocationInUse,
+    MillstreamError,
+    NotSupported,
+    QueryNotFound,
+    StreamNotFound,
+    TypeMismatch,
+)
+from millstream.core.instant import BEGINNING, to_datetime
+
+DDL = "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts"
+SUMS = "SELECT k, sum(v) AS total FROM s [RANGE 10 MICROSECONDS] GROUP BY k"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    database = open_inline(tmp_path / "db")
+    database.execute(DDL)
+    yield database
+    database.close()
+
+
+def rows(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
+
+
+def test_changes_have_the_promised_columns(db: Database) -> None:
+    q = db.execute(SUMS)
+    db.insert("s", [(0, "a", 5), (4, "a", 7)])
+    db.advance(4)
+    db.flush()
+    changes = q.changes()
+    assert changes.schema == pa.schema(
+        [("instant", pa.timestamp("us", "UTC")), ("diff", pa.int8()), ("k", pa.string()), ("total", pa.int64())]
+    )
+    assert changes.column("diff").to_pylist() == [1, -1, 1]
+    assert q.changes(since=0).num_rows == 2
+    assert q.changes(since=to_datetime(4)).num_rows == 0
+
+
+def test_result_at_an_earlier_instant(db: Database) -> None:
+    q = db.execute(SUMS)
+    unbounded = db.execute("SELECT k, v FROM s [UNBOUNDED]")
+    db.insert("s", [(0, "a", 5), (4, "a", 7), (6, "b", 1)])
+    db.advance(30)
+    db.flush()
+    assert rows(q.result()) == []
+    assert rows(q.result(at=5)) == [("a", 12)]
+    assert rows(q.result(at=to_datetime(11))) == [("a", 7), ("b", 1)]
+    assert rows(q.result(at=-1)) == []
+    assert rows(unbounded.result(at=4)) == [("a", 5), ("a", 7)]
+
+
+def test_names_may_repeat_and_go_by_position(db: Database) -> None:
+    q = db.execute("SELECT k, v, v AS k FROM s [UNBOUNDED]")
+    db.insert("s", [(0, "a", 5)])
+    db.advance(0)
+    db.flush()
+    assert q.changes().column_names == ["instant", "diff", "k", "v", "k"]
+    assert rows(q.result()) == [("a", 5, 5)]
+    assert [field.name for field in q.schema] == ["k", "v", "k"]
+
+
+def test_a_global_aggregate_answers_before_any_event(db: Database) -> None:
+    q = db.execute("SELECT count(*) AS n, sum(v) AS t FROM s [RANGE 5 MICROSECONDS]")
+    assert q.changes().to_pylist() == [{"instant": to_datetime(BEGINNING), "diff": 1, "n": 0, "t": None}]
+    assert rows(q.result()) == [(0, None)]
+
+
+def test_a_query_created_late_answers_at_once_and_goes_on_exactly(db: Database) -> None:
+    db.insert("s", [(0, "a", 5), (4, "a", 7), (20, "b", 1)])
+    db.flush()
+    late = db.execute(SUMS)
+    everything = db.execute("SELECT k, v FROM s")
+    assert rows(late.result()) == []
+    db.insert("s", [(21, "b", 2), (40, "c", 1)])
+    db.flush()
+    instants = late.changes().column("instant").cast(pa.int64()).to_pylist()
+    assert list(zip(instants, late.changes().column("diff").to_pylist(), late.changes().column("total").to_pylist(), strict=True)) == [
+        (20, 1, 1), (21, -1, 1), (21, 1, 3), (31, -1, 3), (31, 1, 2), (32, -1, 2),
+    ]  # fmt: skip
+    assert rows(everything.result()) == [("b", 1), ("b", 2)]
+
+
+def test_subscribe_sees_the_past_and_the_future_and_ends_with_the_query(db: Database) -> None:
+    q = db.execute("SELECT v FROM s")
+    db.insert("s", [(0, "a", 1), (1, "a", 2)])
+    db.flush()
+    seen: list[Change] = []
+    first = threading.Event()
+
+    def listen() -> None:
+        for change in q.subscribe():
+            seen.append(change)
+            first.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert first.wait(10)
+    db.insert("s", [(2, "a", 3)])
+    db.advance(2)
+    db.flush()
+    q.stop()
+    listener.join(10)
+    assert not listener.is_alive()
+    assert [(change.diff, change.row) for change in seen] == [(1, (1,)), (1, (2,)), (1, (3,))]
+    assert seen[2].instant == dt.datetime(1970, 1, 1, 0, 0, 0, 2, tzinfo=dt.UTC)
+    assert q.changes().num_rows == 3, "a stopped query can still be read"
+    assert db.queries() == []
+
+
+def test_a_statement_that_fails_leaves_nothing_behind(db: Database, tmp_path: Path) -> None:
+    for wrong, error in [
+        ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts", AlreadyExists),
+        ("CREATE QUERY s AS SELECT v FROM s", AlreadyExists),
+        ("CREATE QUERY q AS SELECT w FROM s", MillstreamError),
+        ("CREATE QUERY q AS SELECT a.v FROM s AS a JOIN s AS b ON a.v = b.v", NotSupported),
+        ("CREATE SINK o FROM q INTO 'console'", QueryNotFound),
+        ("DROP STREAM t", StreamNotFound),
+    ]:
+        with pytest.raises(error):
+            db.execute(wrong)
+    db.execute(f"CREATE QUERY q AS {SUMS}")
+    db.close()
+    again = open_inline(tmp_path / "db")
+    assert [stream.name for stream in again.streams()] == ["s"]
+    assert [query.name for query in again.queries()] == ["q"]
+    again.close()
+
+
+def test_what_is_in_use_cannot_be_dropped(db: Database) -> None:
+    db.execute(f"CREATE QUERY q AS {SUMS}")
+    with pytest.raises(InUse, match="in use by q"):
+        db.execute("DROP STREAM s")
+    db.execute("DROP QUERY q; DROP STREAM s; DROP STREAM IF EXISTS s")
+    assert db.streams() == []
+    db.execute(DDL)
+    db.execute(f"CREATE QUERY q AS {SUMS}")
+    assert db.query("Q").changes().num_rows == 0, "a query of the same name begins anew"
+
+
+def test_insert_is_all_or_nothing(db: Database) -> None:
+    with pytest.raises(TypeMismatch):
+        db.insert("s", [(0, "a", 1), (1, "b", "two")])
+    with pytest.raises(TypeMismatch, match="cannot be NULL"):
+        db.insert("s", [(0, "a", 1), (None, "b", 2)])
+    assert db.streams()[0].rows == 0
+    with pytest.raises(StreamNotFound, match='"t"'):
+        db.insert("t", [])
+
+
+def test_two_openers_of_one_location(db: Database, tmp_path: Path) -> None:
+    with pytest.raises(LocationInUse):
+        open_inline(tmp_path / "db")
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    with open_inline(tmp_path / "other") as database:
+        pass
+    with pytest.raises(ConfigInvalid, match="closed"):
+        database.execute("SHOW STREAMS")
+    database.close()
+
+
+def test_relations(db: Database) -> None:
+    db.execute("CREATE RELATION r (k STRING PRIMARY KEY, n INT)")
+    db.execute("INSERT INTO r VALUES ('a', 1), ('b', 2), ('a', 3)")
+    assert rows(db.execute("SELECT k, n FROM r")) == [("a", 3), ("b", 2)]
+    db.execute("UPDATE r SET n = n + 10 WHERE k = 'b'; DELETE FROM r WHERE n = 3")
+    assert rows(db.execute("SELECT * FROM r")) == [("b", 12)]
+    db.insert("s", [(100, "a", 1)])
+    db.insert("r", [("c", 7)], at=1_000)
+    assert rows(db.execute("SELECT k FROM r")) == [("b",)], "not yet"
+    db.advance(1_000)
+    assert rows(db.execute("SELECT k FROM r")) == [("b",), ("c",)]
+    with pytest.raises(InstantPassed):
+        db.insert("r", [("d", 1)], at=500)
+    with pytest.raises(InstantPassed):
+        db.execute("DELETE FROM r AT TIMESTAMP '1970-01-01T00:00:00Z'")
+
+
+def test_show_describe_explain(db: Database) -> None:
+    db.execute(f"CREATE QUERY q AS {SUMS}")
+    assert db.execute("SHOW STREAMS").column("name").to_pylist() == ["s"]
+    assert db.execute("SHOW QUERIES").column("state").to_pylist() == ["running"]
+    assert db.execute("DESCRIBE s").to_pylist()[0] == {"column": "ts", "type": "TIMESTAMP", "note": "timestamp"}
+    plan = "\n".join(db.execute(f"EXPLAIN {SUMS}").column("plan").to_pylist())
+    assert "Window [RANGE 10 MICROSECONDS]" in plan
+    assert plan == db.query("q").explain()
+
+
+def test_session_queries_leave_no_files(db: Database, tmp_path: Path) -> None:
+    db.execute(SUMS)
+    db.flush()
+    db.close()
+    open_inline(tmp_path / "db").close()
+    assert list((tmp_path / "db" / "queries").glob("*")) == []
+
+
+def test_unknown_rule_is_refused() -> None:
+    with pytest.raises(ConfigInvalid, match="push_filter_below_windows"):
+        connect(rules_off=["push_filter_below_windows"])
