@@ -1,6 +1,6 @@
 """Documents that show real output are run: each ```python block prints what the ```text block after it says.
 
-    MILLSTREAM_REGENERATE=1 pytest tests/unit/test_documents.py      writes the real output into the documents
+MILLSTREAM_REGENERATE=1 pytest tests/unit/test_documents.py      writes the real output into the documents
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def test_every_form_gives_the_same_table(rows: Any) -> None:
     ("rows", "error", "message"),
     [
         ([(NOON, "A")], ArityMismatch, 'row 0 has 2 values, but "trades" has 3 columns'),
-        ([(NOON, "A", "five")], TypeMismatch, "column \"size\" of \"trades\" takes INT, not 'five'"),
+        ([(NOON, "A", "five")], TypeMismatch, 'column "size" of "trades" takes INT, not \'five\''),
         ([(NOON, "A", 2**40)], TypeMismatch, '"size" of "trades" takes INT, not 1099511627776'),
-        ([("noon", "A", 5)], TypeMismatch, "\"ts\" of \"trades\" takes TIMESTAMP, not 'noon'"),
+        ([("noon", "A", 5)], TypeMismatch, '"ts" of "trades" takes TIMESTAMP, not \'noon\''),
         ([{"ts": NOON, "sise": 5}], ColumnNotFound, 'column "sise" does not exist'),
         (["row"], TypeMismatch, "row 0 is a str"),
         (42, TypeMismatch, "cannot insert a int"),
