@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from inline import open_inline
 
+from inline import open_inline
 from millstream.api import Change, Database, connect
 from millstream.core.errors import (
     AlreadyExists,

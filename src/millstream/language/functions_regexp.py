@@ -142,7 +142,7 @@ def _split(call: Call) -> Expr:
         if limit is None:
             raise NotSupported("split: the limit must be written in the query")
         if limit > 0:
-            raise NotSupported("split with a limit is not supported", hint="Use split_part, or slice(split(...), 1, n).")
+            return typed.gives(pa.list_(STRING), f"millstream_split({{0}}, {{1}}, {limit})")
     return typed.gives(pa.list_(STRING), "string_split_regex({0}, {1})")
 
 

@@ -64,7 +64,7 @@ def negated(operand: Expr, build: Callable[[exp.Expr], exp.Expr]) -> Expr:
         raise TypeMismatch(f"cannot negate {named(operand.type)}")
     template = f"TRY_CAST(TRY(-{{0}}) AS {duckdb_type(operand.type)})" if not is_float(operand.type) else "(-{0})"
     tree = lowered(build(operand.tree), template)
-    tree.meta[DAYS_ONLY] = operand.tree.meta.get(DAYS_ONLY, False)
+    tree.meta[DAYS_ONLY] = _days_only(operand)
     return Expr(tree, operand.type)
 
 
@@ -194,6 +194,10 @@ def _with_time(operator: str, left: Expr, right: Expr, build: Build) -> Expr | N
     return found
 
 
+def _days_only(operand: Expr) -> bool:
+    return bool(operand.tree.unnest().meta.get(DAYS_ONLY))
+
+
 def _typed_nulls(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """NULL beside a date, a timestamp or an interval: what Spark takes it for."""
     known = right.type if left.type == VOID else left.type
@@ -217,7 +221,7 @@ def _moved(operator: str, moment: Expr, by: Expr, build: Build, *, swapped: bool
         shifted = f"TRY({a} {operator} to_months({b}))"
         return _built(build, moment, by, moment.type, f"CAST({shifted} AS DATE)" if moment.type == DATE else shifted)
     if by.type == INTERVAL:
-        if moment.type == DATE and by.tree.meta.get(DAYS_ONLY):
+        if moment.type == DATE and _days_only(by):
             return _built(build, moment, by, DATE, f"TRY({a} {operator} CAST({b} // {_DAY_US} AS INTEGER))")
         moment = cast(moment, TIMESTAMP) if moment.type == DATE else moment
         return _built(build, moment, by, moment.type, f"TRY(make_timestamp(epoch_us({a}) {operator} {b}))")
@@ -243,7 +247,7 @@ def _interval_sum(operator: str, left: Expr, right: Expr, build: Build) -> Expr 
     if left.type != right.type or not is_interval(left.type):
         return None
     found = _built(build, left, right, left.type, f"TRY({{0}} {operator} {{1}})")
-    found.tree.meta[DAYS_ONLY] = bool(left.tree.meta.get(DAYS_ONLY) and right.tree.meta.get(DAYS_ONLY))
+    found.tree.meta[DAYS_ONLY] = _days_only(left) and _days_only(right)
     return found
 
 

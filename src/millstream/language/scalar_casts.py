@@ -171,7 +171,10 @@ def _to_string(source: pa.DataType) -> str | None:
         return f"millstream_{'float' if source == FLOAT else 'double'}_to_string({{0}})"
     if source == BINARY:
         return "TRY(decode({0}))"
-    if is_numeric(source) or source == BOOLEAN or is_datetime(source):
+    if is_datetime(source):
+        # a year of five digits has a sign
+        return "CASE WHEN {0} >= DATE '10000-01-01' THEN '+' || CAST({0} AS VARCHAR) ELSE CAST({0} AS VARCHAR) END"
+    if is_numeric(source) or source == BOOLEAN:
         return "CAST({0} AS VARCHAR)"
     return _nested_to_string(source)
 

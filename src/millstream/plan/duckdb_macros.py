@@ -150,6 +150,10 @@ _SLICE = """CASE
     WHEN s > 0 THEN x[s:s + n - 1]
     WHEN -s > len(x) THEN x[1:0]
     ELSE x[len(x) + s + 1:len(x) + s + n] END"""
+_SPLIT = """list_transform([{'parts': string_split_regex(x, p), 'gaps': regexp_extract_all(x, p)}], lambda v: CASE
+    WHEN len(v.parts) <= n THEN v.parts
+    ELSE list_append(v.parts[1:n - 1], array_to_string(list_transform(range(n, len(v.parts) + 1), lambda i:
+        v.parts[i] || CASE WHEN i < len(v.parts) THEN v.gaps[i] ELSE '' END), '')) END)[1]"""
 _STR_TO_MAP = """TRY(map_from_entries(list_transform(string_split(x, d), lambda e: {
     'key': CASE WHEN strpos(e, kv) > 0 THEN left(e, strpos(e, kv) - 1) ELSE e END,
     'value': CASE WHEN strpos(e, kv) > 0 THEN substring(e, strpos(e, kv) + length(kv)) END})))"""
@@ -191,6 +195,7 @@ MACROS: dict[str, str] = {
     "millstream_slice(x, s, n)": _SLICE,
     "millstream_sequence(a, b, s)": "CASE WHEN a = b THEN [a]"
     " WHEN (b > a AND s > 0) OR (b < a AND s < 0) THEN TRY(generate_series(a, b, s)) END",
+    "millstream_split(x, p, n)": _SPLIT,
     "millstream_str_to_map(x, d, kv)": _STR_TO_MAP,
     "millstream_double_to_string(x)": _bound("x", _floating_text()),
     "millstream_float_to_string(x)": _bound("x", _floating_text()),

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import InternalError
+from millstream.core.errors import InternalError, NotSupported
 from millstream.core.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from millstream.plan.expression import Expr
 
@@ -26,6 +26,9 @@ MONTHS = pa.month_day_nano_interval()
 
 _TEMPLATE = "duckdb"
 _WITHOUT_TEMPLATE = (exp.Column, exp.Paren, exp.Not, exp.And, exp.Or, exp.Case)
+
+_LONGEST = 1_000_000
+"""Characters.  Some templates need an operand more than once, so nesting them makes the text grow fast."""
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN", pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
@@ -89,7 +92,10 @@ def variable(name: str) -> exp.Identifier:
 def _render(node: exp.Expr) -> str:
     template = node.meta.get(_TEMPLATE)
     if template is not None:
-        return str(template).format(*map(_render, operands(node)))
+        sql = str(template).format(*map(_render, operands(node)))
+        if len(sql) > _LONGEST:
+            raise NotSupported("the expression is too large", hint="Compute a part of it in a query of its own.")
+        return sql
     match node:
         case exp.Column():
             return quoted(node.name)

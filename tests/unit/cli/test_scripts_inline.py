@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 SCRIPTS = [path.relative_to(ROOT) for path in find_scripts([ROOT / "tests" / "scripts", ROOT / "examples"])]
 
 
-@pytest.mark.parametrize("batching", ["default", "rows", "one", "random:1", "random:2"])
+@pytest.mark.parametrize("batching", ["default", "rows", "one", "random:1"])
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path: Path, batching: str) -> None:
     script = parse_script((ROOT / path).read_text(), str(path))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from inline import open_inline
 
+from inline import open_inline
 from millstream.core.errors import ConfigInvalid, NotSupported
 
 DDL = "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts"

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inline import InlineRunner
 
+from inline import InlineRunner
 from millstream.api import Database
 from millstream.core.errors import MillstreamError
 from millstream.runtime.messages import StageResult, StageTask

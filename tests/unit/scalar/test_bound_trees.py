@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from millstream.core.errors import InternalError
+from millstream.core.errors import InternalError, NotSupported
 from millstream.core.schema import Schema, type_from_name
 from millstream.language.scalar import bind_scalar
 from millstream.operators.evaluator import Evaluator
@@ -87,6 +87,14 @@ def test_expressions_travel_to_workers() -> None:
 def test_a_tree_that_is_not_bound_is_a_bug_of_ours() -> None:
     with pytest.raises(InternalError, match="not a bound expression"):
         to_duckdb(Expr(parsed("a + 1"), pa.int32()))
+
+
+def test_an_expression_that_grows_too_large_is_refused() -> None:
+    text = "a"
+    for _ in range(30):
+        text = f"round(cast({text} as double), 1)"
+    with pytest.raises(NotSupported, match="too large"):
+        to_duckdb(bound(text, SCHEMA))
 
 
 def test_braces_in_strings_are_no_templates() -> None:
