@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -157,6 +158,15 @@ def test_the_shell_reads_a_pipe(millstream: Millstream, tmp_path: Path) -> None:
     assert done.stderr.startswith("[COLUMN_NOT_FOUND]")
     assert "TIMESTAMP" in done.stdout
     assert "frontier" not in done.stdout
+
+
+def test_the_first_query_in_python(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "first_query.py"))
+    shown = capfd.readouterr().out
+    # the changes: A has 5, then 12, then 7 once the first row has left; B has 1
+    assert re.findall(r" (-?1)  ?([AB]) +([0-9]+)$", shown, re.MULTILINE) == [
+        ("1", "A", "5"), ("-1", "A", "5"), ("1", "A", "12"), ("1", "B", "1"), ("-1", "A", "12"), ("1", "A", "7"),
+    ]  # fmt: skip
 
 
 def test_the_demo_ends_by_itself_and_finds_what_happens() -> None:

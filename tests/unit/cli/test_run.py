@@ -1,0 +1,89 @@
+"""`millstream run` without a JVM: statements, changes, and when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inline import open_inline
+from millstream.api import Database
+from millstream.cli import run as run_module
+from millstream.cli.main import run_program
+
+JOB = """
+CREATE STREAM trades (ts TIMESTAMP, sym STRING, size INT) TIMESTAMP BY ts;
+CREATE QUERY volume AS SELECT sym, sum(size) AS n FROM trades [RANGE 10 SECONDS] GROUP BY sym;
+INSERT INTO trades VALUES (TIMESTAMP '1970-01-01T00:00:01Z', 'A', 5), (TIMESTAMP '1970-01-01T00:00:02Z', 'A', 7);
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str], str]]:
+    """Runs a script at one and the same location; status, lines of output, errors."""
+
+    def open_(location: str | None, master: str) -> Database:
+        return open_inline(tmp_path / "db")
+
+    monkeypatch.setattr(run_module, "connect", open_)
+
+    def run_(text: str, *arguments: str) -> tuple[int, list[str], str]:
+        (tmp_path / "job.cql").write_text(text)
+        status = run_program(["run", str(tmp_path / "job.cql"), *arguments])
+        shown = capsys.readouterr()
+        return status, shown.out.splitlines(), shown.err
+
+    return run_
+
+
+def test_without_sources_it_stops_when_everything_is_answered(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    status, lines, errors = run(JOB)
+    assert status == 0, errors
+    assert lines == [
+        "volume  1970-01-01T00:00:01Z  + A, 5",
+        "volume  1970-01-01T00:00:02Z  - A, 5",
+        "volume  1970-01-01T00:00:02Z  + A, 12",
+    ]
+    assert "3 changes of 1 query; 2 rows in" in errors
+
+
+def test_a_second_run_accepts_what_is_there_and_shows_only_what_is_new(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    run(JOB)
+    status, lines, errors = run(JOB.replace("00:00:01Z", "00:00:05Z").replace("00:00:02Z", "00:00:06Z"))
+    assert status == 0, errors
+    assert [line.split("  ")[2] for line in lines] == ["- A, 12", "+ A, 17", "- A, 17", "+ A, 24"]
+
+
+def test_another_definition_of_the_same_name_is_refused(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    run(JOB)
+    status, lines, errors = run(JOB.replace("10 SECONDS", "20 SECONDS"))
+    assert (status, lines) == (1, [])
+    assert errors.startswith('[ALREADY_EXISTS] "volume" exists already, with another definition')
+    assert "^^^^^^" in errors
+    assert "RANGE 10 SECONDS" in errors.split("hint:")[1]
+
+
+def test_questions_are_answered_where_they_stand(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    status, lines, _ = run(JOB + "SHOW STREAMS;")
+    assert status == 0
+    assert any("trades" in line for line in lines)
+    assert "(1 row)" in lines
+
+
+def test_an_anonymous_select_is_followed_too(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    status, lines, _ = run(JOB.replace("CREATE QUERY volume AS ", ""))
+    assert status == 0
+    assert [line.split("  ")[0] for line in lines] == ["query_1"] * 3
+
+
+def test_a_time_to_stop(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    status, _, errors = run(JOB, "--until", "10 ms")
+    assert status == 0
+    assert "1 query; 2 rows in" in errors
+
+
+def test_an_error_names_the_file_and_the_line(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    status, _, errors = run(JOB + "\nSELECT syn FROM trades [NOW];")
+    assert status == 1
+    assert "job.cql, line 6)" in errors.splitlines()[0]
