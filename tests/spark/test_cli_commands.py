@@ -164,7 +164,7 @@ def test_the_first_query_in_python(spark: SparkSession, capfd: pytest.CaptureFix
     runpy.run_path(str(ROOT / "examples" / "first_query.py"))
     shown = capfd.readouterr().out
     # the changes: A has 5, then 12, then 7 once the first row has left; B has 1
-    assert re.findall(r" (-?1)  ?([AB]) +([0-9]+)$", shown, re.MULTILINE) == [
+    assert re.findall(r" (-?1) +([AB]) +([0-9]+)$", shown, re.MULTILINE) == [
         ("1", "A", "5"), ("-1", "A", "5"), ("1", "A", "12"), ("1", "B", "1"), ("-1", "A", "12"), ("1", "A", "7"),
     ]  # fmt: skip
 
