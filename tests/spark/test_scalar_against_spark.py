@@ -145,11 +145,16 @@ def _one_array(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
 
 def plain(array: pa.Array) -> list[Any]:
     """Python values; instants as numbers, because Python's own end with the year 9999."""
-    if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
-        array = array.cast(pa.int64())
-    elif pa.types.is_date(array.type):
-        array = array.cast(pa.int32())
-    return list(array.to_pylist())
+    number = _as_number(array.type)
+    if number is None and pa.types.is_list(array.type) and (item := _as_number(array.type.value_type)) is not None:
+        number = pa.list_(item)
+    return list((array if number is None else array.cast(number)).to_pylist())
+
+
+def _as_number(type_: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date(type_) else None
 
 
 def differences(wanted: list[Any], found: list[Any]) -> str:

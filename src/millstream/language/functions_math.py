@@ -90,8 +90,11 @@ def _round(call: Call) -> Expr:
         if scale >= 0:
             return typed.gives(arg.type, "{0}")
         return typed.gives(arg.type, f"TRY_CAST(TRY({word}(CAST({{0}} AS HUGEINT), {scale})) AS {duckdb_type(arg.type)})")
-    # adding zero makes a negative zero positive, as going through a decimal does in Spark
-    body = f"CASE WHEN isfinite({{0}}) THEN {word}({{0}}, {scale}) + CAST(0 AS {duckdb_type(arg.type)}) ELSE {{0}} END"
+    # a floating number is rounded as it is written, not as it is stored: 2.675 becomes 2.68
+    type_ = duckdb_type(arg.type)
+    exact = f"CAST(CAST({word}(CAST(CAST(CAST({{0}} AS DOUBLE) AS VARCHAR) AS DECIMAL(38,18)), {min(scale, 18)}) AS VARCHAR) AS {type_})"
+    beyond = "{0}" if scale >= 0 else f"{word}({{0}}, {scale})"
+    body = f"CASE WHEN isfinite({{0}}) AND abs({{0}}) < 1e18 THEN {exact} ELSE {beyond} END"
     return typed.gives(arg.type, body)
 
 

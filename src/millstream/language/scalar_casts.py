@@ -93,6 +93,8 @@ def _plain(to: pa.DataType) -> str:
 def _from_number(source: pa.DataType, to: pa.DataType) -> str | None:
     if is_integral(to) and not is_integral(source):
         return f"TRY_CAST(trunc({{0}}) AS {duckdb_type(to)})"  # DuckDB would round
+    if is_decimal(to) and is_float(source):
+        return f"TRY_CAST(CAST(CAST({{0}} AS DOUBLE) AS VARCHAR) AS {duckdb_type(to)})"  # as it is written, half up
     if to == FLOAT and not is_integral(source):
         # a DOUBLE beyond FLOAT's range is infinite
         far = "CASE WHEN {0} > 0 THEN CAST('inf' AS FLOAT) WHEN {0} < 0 THEN CAST('-inf' AS FLOAT) END"

@@ -14,9 +14,10 @@ _SPACE = r"[\x00-\x20\x7f]*"
 _FLOATING = rf"(?i)^{_SPACE}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)[df]?{_SPACE}$"
 _SPECIAL = rf"(?i)^{_SPACE}([+-]?inf(?:inity)?|nan){_SPACE}$"
 _DATE = rf"^{_SPACE}([+-]?[0-9]{{4,7}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T][\s\S]*)?)?)?{_SPACE}$"
-_TIME = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,9}))?)?)?"
 _ZONE = r"(?:Z|UTC|GMT|UT)?([+-][0-9]{1,2}(?::?[0-9]{2}(?::?[0-9]{2})?)?)?"
-_TIMESTAMP = rf"^{_SPACE}([+-]?[0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T](?:{_TIME}[ ]*(?:{_ZONE})?)?)?)?)?{_SPACE}$"
+_SECONDS = rf":([0-9]{{1,2}})(?:\.([0-9]*))?[ ]*(?:{_ZONE})?"
+_TIME = rf"([0-9]{{1,2}})(?::([0-9]{{1,2}})(?:{_SECONDS})?)?"
+_TIMESTAMP = rf"^{_SPACE}([+-]?[0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T]{_TIME})?)?)?{_SPACE}$"
 _PLAIN_DATE = r"\d{4}-\d{2}-\d{2}"
 _PLAIN_TIMESTAMP = rf"{_PLAIN_DATE}[ T](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?"
 
@@ -82,9 +83,9 @@ def _to_timestamp(*, zoned: bool) -> str:
     hour, minute, second = (_number(f"v.{field}") for field in ("h", "mi", "s"))
     fraction = _number("rpad(left(v.f, 6), 6, '0')")
     clock = f"({hour} * 3600 + {minute} * 60 + {second}) * 1000000 + {fraction}"
-    valid = f"{hour} < 24 AND {minute} < 60 AND {second} < 60"
+    valid = f"{hour} < 24 AND {minute} < 60 AND {second} < 60 AND abs({_zone_us()}) <= {18 * 3_600_000_000}"
     zone = _zone_us() if zoned else "0"
-    moment = f"TRY(make_timestamp(epoch_us(CAST({date} AS TIMESTAMP)) + {clock} - {zone}))"
+    moment = f"TRY(make_timestamp(epoch_us(TRY_CAST({date} AS TIMESTAMP)) + {clock} - {zone}))"
     any_form = _bound(parts, f"CASE WHEN {valid} THEN {moment} END")
     return _fast_if(_PLAIN_TIMESTAMP, "TIMESTAMP", any_form)
 
@@ -137,7 +138,7 @@ _SUBSTRING_INDEX = """CASE
     WHEN n = 0 OR d = '' THEN CASE WHEN x IS NOT NULL THEN '' END
     WHEN n > 0 THEN millstream_join(string_split(x, d)[:n], d)
     ELSE millstream_join(string_split(x, d)[n:], d) END"""
-_QUOTE = """chr(39) || replace(replace(x, chr(92), chr(92) || chr(92)), chr(39), chr(92) || chr(39)) || chr(39)"""
+_QUOTE = """chr(39) || replace(x, chr(39), chr(92) || chr(39)) || chr(39)"""
 _ARRAY_INSERT = """CASE
     WHEN p IS NULL OR x IS NULL OR p = 0 THEN NULL
     WHEN p > 0 THEN CASE
@@ -151,6 +152,7 @@ _SLICE = """CASE
     WHEN -s > len(x) THEN x[1:0]
     ELSE x[len(x) + s + 1:len(x) + s + n] END"""
 _SPLIT = """list_transform([{'parts': string_split_regex(x, p), 'gaps': regexp_extract_all(x, p)}], lambda v: CASE
+    WHEN v.parts IS NULL THEN NULL
     WHEN len(v.parts) <= n THEN v.parts
     ELSE list_append(v.parts[1:n - 1], array_to_string(list_transform(range(n, len(v.parts) + 1), lambda i:
         v.parts[i] || CASE WHEN i < len(v.parts) THEN v.gaps[i] ELSE '' END), '')) END)[1]"""
@@ -176,7 +178,7 @@ MACROS: dict[str, str] = {
     "millstream_bit_get(x, p)": "CASE WHEN p BETWEEN 0 AND 63 THEN CAST((CAST(x AS BIGINT) >> p) & 1 AS TINYINT) END",
     "millstream_initcap(x)": "array_to_string(list_transform(string_split(lower(x), ' '),"
     " lambda w: CASE w[1] WHEN 'ß' THEN 'Ss' ELSE upper(w[1]) END || w[2:]), ' ')",
-    "millstream_overlay(x, r, p, n)": "(left(x, greatest(p - 1, 0)) || r || substring(x, greatest(p, 1) + n))",
+    "millstream_overlay(x, r, p, n)": "(left(x, greatest(p - 1, 0)) || r || substring(x, CASE WHEN p + n = 0 THEN 1 ELSE p + n END))",
     "millstream_substring_index(x, d, n)": _SUBSTRING_INDEX,
     "millstream_quote(x)": _QUOTE,
     "millstream_url_encode(x)": "replace(replace(replace(url_encode(x), '%20', '+'), '%2A', '*'), '~', '%7E')",
