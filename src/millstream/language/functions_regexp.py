@@ -7,7 +7,7 @@ does not compile gives NULL.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import duckdb
 import pyarrow as pa
@@ -23,11 +23,17 @@ _INT = Param("INT", lambda found: INT if found in (INT, VOID, pa.int8(), pa.int1
 _DIFFERENT = re.compile(r"&&|\\[hHRXGZ]|\(\?<[=!]|\(\?[=!>]|[*+?}]\+|\\[1-9]|\\p\{(?:javaLower|javaUpper|Is|In)")
 
 
+@cache
+def _reader() -> duckdb.DuckDBPyConnection:
+    """A DuckDB that is only asked whether it can read a pattern."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 @lru_cache(maxsize=1024)
 def groups_of(pattern: str) -> int | None:
     """The number of groups of a pattern that RE2 can read; None if it cannot."""
     try:
-        duckdb.sql("SELECT regexp_matches('', $1)", params=[pattern]).fetchall()
+        _reader().execute("SELECT regexp_matches('', $1)", [pattern]).fetchall()
     except duckdb.Error:
         return None
     return len(re.findall(r"(?<!\\)(?:\\\\)*\((?!\?)|\(\?P?<[a-zA-Z]", re.sub(r"\[(?:\\.|[^\]\\])*\]", "", pattern)))

@@ -189,9 +189,23 @@ class ScalarBinder:
         raise NotSupported("IS is followed by NULL, TRUE, FALSE or DISTINCT FROM")
 
     def _like(self, node: exp.Expr, escape: str) -> Expr:
+        if isinstance(node.expression, exp.Any | exp.All):
+            return self._like_several(node, escape)
         ignoring_case = isinstance(node, exp.ILike)
         found = predicates.like(self.bind(node.this), self.bind(node.expression), escape, ignoring_case=ignoring_case)
         return Expr(exp.Not(this=found.tree), BOOLEAN) if node.args.get("negate") else found
+
+    def _like_several(self, node: exp.Expr, escape: str) -> Expr:
+        """LIKE ANY (...) and LIKE ALL (...): one LIKE for each pattern."""
+        listed = node.expression.this.unnest()
+        patterns = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
+        negate = node.args.get("negate")
+        each = [self._like(type(node)(this=node.this.copy(), expression=pattern.copy(), negate=negate), escape) for pattern in patterns]
+        connective = exp.Or if isinstance(node.expression, exp.Any) else exp.And
+        tree = each[0].tree
+        for one in each[1:]:
+            tree = connective(this=tree, expression=one.tree)
+        return Expr(tree, BOOLEAN)
 
     def _inverted(self, node: exp.BitwiseNot) -> Expr:
         operand = self.bind(node.this)

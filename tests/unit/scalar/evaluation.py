@@ -38,6 +38,10 @@ def parsed(text: str) -> exp.Expr:
 
 def bound(text: str, schema: Schema | Mapping[str, pa.DataType] = _NO_COLUMNS) -> Expr:
     """`text` over columns of these names and types."""
+    return bound_tree(parsed(text), schema, f"SELECT {text} FROM t")
+
+
+def bound_tree(tree: exp.Expr, schema: Schema | Mapping[str, pa.DataType], sql: str = "") -> Expr:
     types = {field.name: field.type for field in schema} if isinstance(schema, Schema) else dict(schema)
 
     def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
@@ -45,7 +49,7 @@ def bound(text: str, schema: Schema | Mapping[str, pa.DataType] = _NO_COLUMNS) -
             raise ColumnNotFound(f'column "{column.name}" does not exist')
         return column.name.lower(), types[column.name.lower()]
 
-    return bind_scalar(parsed(text), resolve, f"SELECT {text} FROM t")
+    return bind_scalar(tree, resolve, sql)
 
 
 def evaluated(text: str, rows: pa.RecordBatch) -> pa.Array:

@@ -14,7 +14,8 @@ from millstream.language.scalar import bind_scalar
 from millstream.operators.evaluator import Evaluator
 from millstream.plan.duckdb_sql import duckdb_type, to_duckdb
 from millstream.plan.expression import Expr, column
-from unit.scalar.evaluation import bound, evaluated, parsed
+from spark.scalar_rows import SCHEMA as ROWS
+from unit.scalar.evaluation import bound, bound_tree, corpus, evaluated, parsed
 
 SCHEMA = Schema.of(a="INT", b="BIGINT", d="DECIMAL(10,2)", s="STRING", bo="BOOLEAN", arr="ARRAY<INT>", st="STRUCT<x:INT>")
 
@@ -45,11 +46,13 @@ def test_columns_get_the_names_that_resolve_gives() -> None:
 
 
 def test_the_given_tree_is_not_changed() -> None:
-    tree = parsed("upper(s) || a + 1 > 'x' and arr[0] in (1, 2)")
-    before = tree.sql(dialect="spark")
-    bind_scalar(tree, lambda column: (column.name, SCHEMA[column.name].type), "")
-    assert tree.sql(dialect="spark") == before
-    assert not any("duckdb" in node.meta for node in tree.walk())
+    for text, _ in corpus():
+        tree = parsed(text)
+        before = repr(tree)
+        bound_tree(tree, ROWS)
+        assert repr(tree) == before
+        assert not any("duckdb" in node.meta for node in tree.walk())
+        assert all(child.parent is node for node in tree.walk() for child in node.iter_expressions())
 
 
 def test_variables_of_lambdas_are_no_columns() -> None:
