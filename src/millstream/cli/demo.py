@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 
 from millstream.api import connect
 from millstream.cli.demos import network
@@ -28,7 +30,7 @@ _LINE_EVERY_S = 2.0
 
 def demo(
     name: Annotated[str, typer.Argument(help="One of --list.")] = "network",
-    seconds: Annotated[int, typer.Option("--seconds", min=1, max=3600, help="How long the feed lasts on the clock.")] = 24,
+    seconds: Annotated[int, typer.Option("--seconds", min=1, max=3600, help="How long the feed lasts on the clock.")] = 20,
     list_them: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
     master: Master = "local[*]",
 ) -> None:
@@ -43,28 +45,37 @@ def demo(
 
 
 def show_network(console: Console, seconds: int, master: str) -> None:
-    console.print("[bold]Millstream[/bold]: three continuous queries over a simulated network feed\n")
-    for key, sql in QUERIES.items():
-        console.print(f"[bold]{key}[/bold]")
-        console.print(indent(sql, "    "), markup=False)
+    _introduce(console)
     began = time.perf_counter()
-    console.print(f"\nstarting Spark ({master}) ...")
-    with connect(master=master) as db:
-        queries = network.start(db)
-        network.warm_up(db)
+    with ExitStack() as stack:
+        with _waiting(console, f"starting Spark ({master}) and its Python workers ..."):
+            db = stack.enter_context(connect(master=master))
+            queries = network.start(db)
+            network.warm_up(db)
         console.print(f"ready after {time.perf_counter() - began:.1f} s\n")
         ticks_before = len(tick_seconds(db))
         feed = NetworkFeed(seconds=seconds * SPEED, flows_per_second=FLOWS_PER_EVENT_SECOND)
         if console.is_terminal:
-            with Live(console=console, auto_refresh=False, screen=False) as live:
+            with Live(console=console, auto_refresh=False) as live:
                 progress = network.drive(db, queries, feed, lambda state: live.update(screen(state, console.width), refresh=True))
         else:
             progress = network.drive(db, queries, feed, _lines(console))
         scan, bulk = feed.incidents
         findings = [finding(scan, "alarms", queries["alarms"].changes()), finding(bulk, "talkers", queries["talkers"].changes())]
-        ticks = tick_seconds(db)[ticks_before:]
+        _conclude(console, summary(progress, findings, tick_seconds(db)[ticks_before:]))
+
+
+def _introduce(console: Console) -> None:
+    console.print("[bold]Millstream[/bold]: three continuous queries over a simulated network feed\n")
+    for key, sql in QUERIES.items():
+        console.print(f"[bold]{key}[/bold]")
+        console.print(indent(sql, "    "), markup=False)
+    console.print()
+
+
+def _conclude(console: Console, texts: list[str]) -> None:
     console.print("\n[bold]What happened[/bold]")
-    for text in summary(progress, findings, ticks):
+    for text in texts:
         console.print(f"  {text}", soft_wrap=True)
     console.print("\n[bold]What next[/bold]")
     program = ".venv/bin/millstream" if Path(".venv/bin/millstream").exists() else "millstream"
@@ -72,6 +83,14 @@ def show_network(console: Console, seconds: int, master: str) -> None:
     console.print("      a script of statements over files, and the changes of its three queries")
     console.print(f"  {program} shell", soft_wrap=True)
     console.print("      a prompt for statements of your own; \\? shows what there is")
+
+
+def _waiting(console: Console, text: str) -> AbstractContextManager[object]:
+    """A sign of life on a terminal, a line elsewhere."""
+    if console.is_terminal:
+        return console.status(escape(text))
+    console.print(text, markup=False)
+    return nullcontext()
 
 
 def _lines(console: Console) -> Callable[[Progress], None]:
