@@ -80,6 +80,7 @@ def connect(
     place = Location.open(temporary.name if temporary else str(location), buckets=count)
     try:
         runner = SparkRunner(session, place.buckets)
+        runner.warm_up()
         return Database(place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off)
     except BaseException:
         place.close()

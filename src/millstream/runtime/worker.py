@@ -20,11 +20,8 @@ import pyarrow as pa
 
 from millstream.core.errors import MillstreamError, QueryFailed
 from millstream.core.instant import Micros
-from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
-from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
-from millstream.plan.logical import AggregateCall
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
@@ -41,6 +38,7 @@ from millstream.runtime.messages import (
 from millstream.runtime.pending import PendingRows
 from millstream.runtime.results import net_rows
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
+from millstream.runtime.warm_up import warm_up
 from millstream.state.changelog import write_output
 from millstream.state.snapshot import load_arrays, save_arrays
 
@@ -89,11 +87,8 @@ class Worker:
             return MapResult(task.part, {}, _as_ours(error))
 
     def warm_up(self) -> None:
-        """Load the libraries and compile the kernels that every query needs, before the first rows come."""
-        rows = pa.RecordBatch.from_pydict({"a": [1]})
-        self._evaluator.mask(rows, '"a" > 0')
-        calls = (AggregateCall("n", "count", None, pa.int64()), AggregateCall("s", "sum", "a", pa.int64()))
-        AggregateOp(Schema.of(a="BIGINT"), ("a",), calls).step(SignedBatch.arrivals(np.zeros(1, np.int64), rows), 0)
+        """Load the libraries and the kernels that most queries need, before the first rows come."""
+        warm_up(self._evaluator)
 
     def _guarded(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
         """A failing query fails alone: its error is an answer, not an end of the task."""

@@ -9,6 +9,7 @@ decides otherwise, the worker says that its cache is missing and the tick replay
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -23,6 +24,8 @@ from millstream.spark.once import query_once
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
 
 _BUCKET_VARIABLE = "MILLSTREAM_BUCKET"
 
@@ -46,9 +49,17 @@ class SparkRunner:
     def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         return query_once(self._spark, sql, tables)
 
-    def warm_up(self) -> None:
-        """Start the bucket's processes and let them load what they need, so that the first tick is like any other."""
-        self._run(worker_process.warm_up, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+    def warm_up(self) -> threading.Thread:
+        """Start the buckets' processes and let them load what they need, while the user still writes statements."""
+        thread = threading.Thread(target=self._warm_up, name="millstream-warm-up", daemon=True)
+        thread.start()
+        return thread
+
+    def _warm_up(self) -> None:
+        try:
+            self._run(worker_process.warm_up, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+        except Exception as error:  # closed meanwhile, or broken: then the first tick says so
+            log.info("warm-up ended early", extra={"reason": str(error)})
 
     def process_ids(self) -> list[int]:
         """The Python processes that hold the buckets' caches now."""

@@ -1,0 +1,37 @@
+"""A few rows through the operators that most queries use, so that a worker's first tick is like any other.
+
+Loading the compiled kernels takes a second or two in a new process; compiling them, the first time on a machine, ten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import SignedBatch
+from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
+from millstream.operators.aggregate import AggregateOp
+from millstream.operators.evaluator import Evaluator
+from millstream.operators.net import NetOp
+from millstream.plan.logical import AggregateCall
+
+_SCHEMA = Schema.of(k="STRING", i="BIGINT", x="DOUBLE")
+_CALLS = tuple(
+    AggregateCall(f"{function}_{argument}", function, argument, type_)
+    for function, argument, type_ in [
+        ("count", None, pa.int64()), ("sum", "i", pa.int64()), ("avg", "i", pa.float64()), ("min", "i", pa.int64()),
+        ("sum", "x", pa.float64()), ("max", "x", pa.float64()),
+    ]
+)  # fmt: skip
+
+
+def warm_up(evaluator: Evaluator) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([1, 2]), pa.array([0.5, None])], schema=_SCHEMA.to_arrow())
+    changes = SignedBatch(np.zeros(2, np.int64), np.array([-1, 1], np.int8), rows)
+    arrivals = SignedBatch.arrivals(np.zeros(2, np.int64), rows)
+    evaluator.mask(rows, '"i" > 0')
+    split_by_bucket(bucket_of(hash_columns(rows.columns), 2), 2)
+    NetOp(_SCHEMA).step(changes, 0)
+    for keys in (("k",), ("i",), ("k", "i"), ()):
+        AggregateOp(_SCHEMA, keys, _CALLS).step(arrivals, 0)
