@@ -48,10 +48,11 @@ def show_network(console: Console, seconds: int, master: str) -> None:
     _introduce(console)
     began = time.perf_counter()
     with ExitStack() as stack:
-        with _waiting(console, f"starting Spark ({master}) and its Python workers ..."):
+        with _waiting(console, f"starting Spark ({master}) and its Python workers; the first time this takes longer ..."):
             db = stack.enter_context(connect(master=master))
+            network.rehearse(db)
             queries = network.start(db)
-            network.warm_up(db)
+            db.flush()
         console.print(f"ready after {time.perf_counter() - began:.1f} s\n")
         ticks_before = len(tick_seconds(db))
         feed = NetworkFeed(seconds=seconds * SPEED, flows_per_second=FLOWS_PER_EVENT_SECOND)
