@@ -80,6 +80,21 @@ def test_a_person_at_the_shell(tmp_path: Path) -> None:
         terminal.type("SELECT nothing FROM trades [NOW];\r")
         terminal.expect("[COLUMN_NOT_FOUND]")
         terminal.expect("millstream>")
+        terminal.type(
+            "CREATE STREAM beats (timestamp TIMESTAMP, value BIGINT) TIMESTAMP BY timestamp FROM 'rate' OPTIONS (rowsPerSecond '50');\r"
+        )
+        terminal.expect("ok")
+        for i in range(3):
+            # ticks run all the time now: Ctrl-C must not reach them
+            terminal.expect("millstream>")
+            terminal.type(f"SELECT count(*) AS n{i} FROM beats [RANGE 10 SECONDS];\r")
+            terminal.expect("Z  + ")
+            terminal.expect("Z  + ")
+            terminal.type("\x03")
+            terminal.expect("changes, up to ")
+        terminal.expect("millstream>")
+        terminal.type("SHOW QUERIES;\r")
+        terminal.expect("(0 rows)")
         terminal.type("\\q\r")
         assert terminal.process.wait(timeout=60) == 0
     finally:

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from millstream.api import connect
 from millstream.cli.demos import network
 from millstream.cli.demos.network import FLOWS_PER_EVENT_SECOND, QUERIES, SPEED, Progress
 from millstream.cli.demos.network_feed import NetworkFeed
 from millstream.cli.demos.network_screen import line, screen
 from millstream.cli.demos.network_summary import finding, summary
 from millstream.cli.inside import tick_seconds
+from millstream.cli.opening import open_database
 from millstream.cli.options import Master
 from millstream.core.errors import ConfigInvalid, did_you_mean
 
@@ -49,7 +49,7 @@ def show_network(console: Console, seconds: int, master: str) -> None:
     began = time.perf_counter()
     with ExitStack() as stack:
         with _waiting(console, f"starting Spark ({master}) and its Python workers; the first time this takes longer ..."):
-            db = stack.enter_context(connect(master=master))
+            db = stack.enter_context(open_database(None, master))
             network.rehearse(db)
             queries = network.start(db)
             db.flush()

@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from millstream.api import Database, Query, connect
+from millstream.api import Database, Query
 from millstream.cli.display import make_console, show_table
 from millstream.cli.follow import Follower, Pace
 from millstream.cli.inside import definition, sources_held
+from millstream.cli.opening import open_database
 from millstream.cli.options import Location, Master, ScriptFile, read_text
 from millstream.cli.statements import Piece, split_statements
 from millstream.core.errors import AlreadyExists, ConfigInvalid, MillstreamError
@@ -49,7 +50,7 @@ def run(
     seconds = _seconds(until)
     pieces = split_statements(read_text(file))
     console, log = make_console(), Console(stderr=True, highlight=False, soft_wrap=True)
-    with connect(None if location is None else str(location), master=master) as db:
+    with open_database(location, master) as db:
         # what a query said before this run is not news; what it says from here on is
         followers = {query.name: Follower(query, since=query.frontier) for query in db.queries()}
         try:

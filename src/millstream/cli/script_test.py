@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from millstream.api import Database, connect
+from millstream.cli.opening import open_database
 from millstream.cli.options import Master, read_text
 from millstream.cli.scripts.batching import batching as batching_of
 from millstream.cli.scripts.format import Script, parse_script, rewrite
@@ -39,7 +39,8 @@ def script_test(
     started = time.perf_counter()
     outcomes = []
     for script in scripts:
-        outcome = run_one(script, lambda location: _open(location, master), batching)
+        # one Spark session serves all scripts: it is found again if it runs
+        outcome = run_one(script, lambda location: open_database(location, master, tick_interval=None), batching)
         outcomes.append(outcome)
         report(console, outcome)
         if complete and outcome.replacements:
@@ -89,8 +90,3 @@ def report(console: Console, outcome: Outcome) -> None:
 def _coloured(details: Sequence[str]) -> list[Text]:
     styles = {"missing": "red", "extra": "yellow"}
     return [Text("        " + line, style=styles.get(line.split(" ", 1)[0], "")) for line in details]
-
-
-def _open(location: Path, master: str) -> Database:
-    # one Spark session serves all scripts of a call: connect finds the one that runs
-    return connect(str(location), master=master, tick_interval=None)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import typer
 from rich.console import Console
 
-from millstream.api import Database, connect
+from millstream.api import Database
 from millstream.cli.display import make_console
+from millstream.cli.opening import open_database
 from millstream.cli.options import Location, Master
 from millstream.cli.shell_prompt import ends_input, make_prompt
 from millstream.cli.shell_session import ShellSession
@@ -21,7 +22,7 @@ def shell(location: Location = None, master: Master = "local[*]") -> None:
     console = make_console()
     if interactive:
         console.print(f"starting Spark ({master}) ...", markup=False)
-    with connect(None if location is None else str(location), master=master) as db:
+    with open_database(location, master) as db:
         session = ShellSession(db, console, Console(stderr=True, highlight=False), interactive=interactive)
         if interactive:
             console.print("Millstream: \\? for help, \\q to leave", markup=False)

@@ -23,10 +23,10 @@ INSERT INTO trades VALUES (TIMESTAMP '1970-01-01T00:00:01Z', 'A', 5), (TIMESTAMP
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str], str]]:
     """Runs a script at one and the same location; status, lines of output, errors."""
 
-    def open_(location: str | None, master: str) -> Database:
+    def open_(location: Path | None, master: str) -> Database:
         return open_inline(tmp_path / "db")
 
-    monkeypatch.setattr(run_module, "connect", open_)
+    monkeypatch.setattr(run_module, "open_database", open_)
 
     def run_(text: str, *arguments: str) -> tuple[int, list[str], str]:
         (tmp_path / "job.cql").write_text(text)
