@@ -40,6 +40,8 @@ SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
 DEFAULT_RETENTION_US = UNITS["DAY"]
 """A stream without RETAIN keeps this much event time, and always what live windows need."""
+MOST_REPLAYS = 3
+"""How often a tick tries to bring lost caches back before it gives a query up."""
 KEPT_TICKS = 20
 """Records of this many ticks stay readable behind the last, for people who look."""
 
@@ -221,17 +223,31 @@ class Engine:
         self._replay(run, cold)
         due = [query for query in due if query.error is None]
         spans = [self._with_snapshot(span_forward(query, logs, self.frontier_of(query)), snapshot) for query in due]
-        outcomes = run.run(spans)
-        missing = [outcome.span.query for outcome in outcomes if outcome.missing]
-        if missing:
-            log.info("caches are gone, replaying", extra={"queries": [query.name for query in missing]})
-            self._replay(run, missing)
-            again = [outcome.span for outcome in outcomes if outcome.missing and outcome.span.query.error is None]
-            outcomes = [outcome for outcome in outcomes if not outcome.missing] + run.run(again)
+        outcomes = self._run_caught_up(run, spans)
         for outcome in outcomes:
             if outcome.error is not None or outcome.missing:
                 self._fail(outcome.span.query, failed(outcome))
         return [outcome for outcome in outcomes if not outcome.missing]
+
+    def _run_caught_up(self, run: TickRun, spans: list[Span]) -> list[Outcome]:
+        """Runs the spans; queries that have lost their caches are replayed first, and again if tasks keep moving between processes."""
+        outcomes = run.run(spans)
+        for attempt in range(1, MOST_REPLAYS + 1):
+            missing = [outcome for outcome in outcomes if outcome.missing and outcome.span.query.error is None]
+            if not missing:
+                break
+            log.info("caches are gone, replaying", extra={"queries": [outcome.span.query.name for outcome in missing]})
+            for _ in range(attempt):
+                self._replay(run, [outcome.span.query for outcome in missing])
+            again = [self._after_replay(outcome.span) for outcome in missing if outcome.span.query.error is None]
+            outcomes = [outcome for outcome in outcomes if outcome not in missing] + run.run(again)
+        return outcomes
+
+    def _after_replay(self, span: Span) -> Span:
+        """The same span for caches that have taken in all that the log held when they were replayed."""
+        if span.wants_contents is not None:
+            return replace(span, fed=span.query.fed, after=span.query.fed)
+        return replace(span_forward(span.query, self.streams.logs, span.frontier), snapshot=span.snapshot)
 
     def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
         """Their caches as of their frontiers, from snapshots and the log."""
@@ -321,10 +337,7 @@ class Engine:
         if not query.fed:
             self._replay(run, [query])
         span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.streams, ()), query.fed, wants_contents=fragment)
-        (outcome,) = run.run([span])
-        if outcome.missing:
-            self._replay(run, [query])
-            (outcome,) = run.run([span])
+        (outcome,) = self._run_caught_up(run, [span])
         if outcome.error is not None or outcome.missing:
             raise failed(outcome)
         batches = [read_contents(path) for path in outcome.contents]

@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
@@ -34,7 +34,7 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, buckets: int) -> None:
         self._spark = spark
         self._context = spark.sparkContext
-        self._environment = threading.Lock()  # the context's environment is shared by all threads
+        self._one_job = threading.Lock()
         self.parallelism = max(1, self._context.defaultParallelism)
         self._anchors = [self._anchor(bucket) for bucket in range(buckets)]
 
@@ -69,17 +69,28 @@ class SparkRunner:
         return self._context.parallelize([bucket], 1).cache()
 
     def _run(self, function: Callable[[Task], Result], placed: Sequence[tuple[RDD[int], int, Task]]) -> list[Result]:
-        with self._environment:
-            environment = self._context.environment
-            jobs = []
-            for anchor, bucket, task in placed:
-                environment[_BUCKET_VARIABLE] = str(bucket)
-                job = anchor.mapPartitions(_Call(function, task))
-                job._jrdd  # noqa: B018 - binds the environment of this moment
-                jobs.append(job)
-            environment.pop(_BUCKET_VARIABLE, None)
-        results: list[Result] = self._context.union(jobs).collect()
+        jobs = []
+        for anchor, bucket, task in placed:
+            job = anchor.mapPartitions(_Call(function, task))
+            job.ctx = _BucketContext(self._context, bucket)
+            job._jrdd  # noqa: B018 - made now, with the environment of its bucket
+            job.ctx = self._context
+            jobs.append(job)
+        # two tasks of a bucket at the same time would be two processes, each with a part of the caches
+        with self._one_job:
+            results: list[Result] = self._context.union(jobs).collect()
         return results
+
+
+class _BucketContext:
+    """The Spark context, but with an environment of the bucket's own: the context's is shared with whatever else the user runs."""
+
+    def __init__(self, context: SparkContext, bucket: int) -> None:
+        self._context = context
+        self.environment = {**context.environment, _BUCKET_VARIABLE: str(bucket)}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
 class _Call(Generic[Task, Result]):
