@@ -51,7 +51,24 @@ def _values(type_: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_float32(type_):
         return st.sampled_from([0.0, -0.0, 0.5, 0.75, -3.0, 2.0**-149, 2.0**127, math.inf, -math.inf, math.nan])
     if pa.types.is_floating(type_):
-        corners = [0.0, -0.0, 0.1, 0.2, 1e300, -1e300, 1.7e308, -1.7e308, 5e-324, 2.5e-310, 1e16, math.inf, -math.inf, math.nan]
+        corners = [
+            0.0,
+            -0.0,
+            0.1,
+            0.2,
+            1e300,
+            -1e300,
+            1.7e308,
+            -1.7e308,
+            5e-324,
+            2.5e-310,
+            1e16,
+            1e70,
+            -1e-70,
+            math.inf,
+            -math.inf,
+            math.nan,
+        ]
         return st.one_of(st.sampled_from([0.1, 0.2, 0.7, -1.3, 3.0]), st.sampled_from(corners), st.floats(width=64))
     if pa.types.is_decimal(type_):
         top = 10**type_.precision - 1
