@@ -48,9 +48,10 @@ def show_network(console: Console, seconds: int, master: str) -> None:
     _introduce(console)
     began = time.perf_counter()
     with ExitStack() as stack:
-        with _waiting(console, f"starting Spark ({master}) and its Python workers; the first time this takes longer ..."):
+        with _waiting(console, f"starting Spark ({master}) and its Python workers ..."):
+            with open_database(None, master, tick_interval=None) as small:
+                network.rehearse(small)
             db = stack.enter_context(open_database(None, master))
-            network.rehearse(db)
             queries = network.start(db)
             db.flush()
         console.print(f"ready after {time.perf_counter() - began:.1f} s\n")

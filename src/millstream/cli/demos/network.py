@@ -78,14 +78,11 @@ def start(db: Database) -> dict[str, Query]:
 
 
 def rehearse(db: Database) -> None:
-    """The same job in small, thrown away afterwards: workers start and kernels are compiled before the clock runs."""
+    """The same job in small, in a database of its own: workers start and kernels are loaded before the clock runs."""
     start(db)
     for block in NetworkFeed(seconds=12, flows_per_second=200).blocks():
         db.insert("flows", block)
     db.flush()
-    for name in QUERIES:
-        db.execute(f"DROP QUERY {name}")
-    db.execute("DROP STREAM flows")
 
 
 def drive(db: Database, queries: dict[str, Query], feed: NetworkFeed, show: Callable[[Progress], None]) -> Progress:
