@@ -121,7 +121,9 @@ def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
         assert contents_at(changes, FIRST - 1) == query.answer([])
         for t in range(FIRST, min(frontier, LAST) + 1):
             assert contents_at(changes, t) == query.answer(run.model.window(window, t)), t
-        assert Counter(tuple(row.values()) for row in run.db.query("q").result().to_pylist()) == contents_at(changes, max(frontier, BEGINNING))
+        assert Counter(tuple(row.values()) for row in run.db.query("q").result().to_pylist()) == contents_at(
+            changes, max(frontier, BEGINNING)
+        )
         assert run.db.streams()[0].late == len(run.model.late)
         run.db.close()
 

@@ -2,15 +2,17 @@
 
 The same function serves the driver (db.insert, one partition) and executors (a source's batch, one
 call per partition).  It only writes files; they exist once the driver's commit names them.
-Partitions of one batch arrive together: a row is judged by the frontier before the batch and by
-the rows before it in its own partition.
+Partitions of one batch, and the files in one, arrive together: a row is judged by the frontier
+before the batch and by the rows before it in its own part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,17 +49,14 @@ class PartitionReport:
     max_ts: Micros | None  # of the rows that were not late
 
 
-def write_partition(plan: IngestPlan, partition: int, rows: pa.Table) -> PartitionReport:
-    """`rows` have the stream's columns and types, in arrival order."""
+def write_partition(plan: IngestPlan, partition: int, parts: Sequence[pa.Table]) -> PartitionReport:
+    """`parts` have the stream's columns and types, each in arrival order; they arrive side by side, as files of a batch do."""
+    rows = pa.concat_tables(parts)
     if rows.num_rows == 0:
         return PartitionReport(partition, (), (), None)
     seq = sequence_numbers(plan.ingest_number, partition, plan.partitions, rows.num_rows)
-    stamps = rows.column(plan.timestamp_by)
-    known = np.asarray(pc.is_valid(stamps))
-    ts = _micros(stamps)
-    # a row without a timestamp belongs to no instant: it goes where late rows go
-    late = ~known
-    late[known] = late_mask(ts[known], plan.frontier)
+    ts = _micros(rows.column(plan.timestamp_by))
+    late = np.concatenate([_late(plan, part) for part in parts])
     late_chunks: tuple[ChunkInfo, ...] = ()
     if late.any():
         late_chunks = (_write_late(plan, rows.filter(pa.array(late)), ts[late], seq[late]),)
@@ -65,6 +64,15 @@ def write_partition(plan: IngestPlan, partition: int, rows: pa.Table) -> Partiti
     if len(ts) == 0:
         return PartitionReport(partition, (), late_chunks, None)
     return PartitionReport(partition, _write_chunks(plan, rows, ts, seq), late_chunks, int(ts.max()))
+
+
+def _late(plan: IngestPlan, part: pa.Table) -> npt.NDArray[np.bool_]:
+    """A row without a timestamp belongs to no instant: it goes where late rows go."""
+    stamps = part.column(plan.timestamp_by)
+    known = np.asarray(pc.is_valid(stamps))
+    late = ~known
+    late[known] = late_mask(_micros(stamps)[known], plan.frontier)
+    return late
 
 
 def _write_chunks(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants) -> tuple[ChunkInfo, ...]:

@@ -75,7 +75,7 @@ class Streams:
         if table.num_rows:
             with stream.lock:
                 plan = self.begin(name, partitions=1)
-                self.commit(plan, [write_partition(plan, 0, table)])
+                self.commit(plan, [write_partition(plan, 0, [table])])
         return len(table)
 
     def begin(self, name: str, partitions: int) -> IngestPlan:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ from millstream.state.location import Location
 
 log = logging.getLogger(__name__)
 
+_CHUNK_ROWS = 500_000
+"""Files are read together until they have about this many rows."""
 _PATH_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
 _LISTING_OPTIONS = {
@@ -150,7 +153,7 @@ class Sources:
         context = self._spark.sparkContext
         slices = min(len(paths), max(1, context.defaultParallelism))
         jobs = context.parallelize(list(enumerate(paths)), slices)
-        reports = jobs.mapPartitions(_FileWriter(plan, reader, len(paths))).collect()
+        reports = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader)).collect()
         return decode_reports(reports)
 
     # --- what to read
@@ -183,24 +186,33 @@ class _RowWriter:
         given = [batch for batch in batches if batch.num_rows]
         try:
             rows = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
-            report = encode_report(write_partition(self._plan, partition, rows))
+            report = encode_report(write_partition(self._plan, partition, [rows]))
         except Exception as error:
             report = encode_failure(error)
         yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
 class _FileWriter:
-    def __init__(self, plan: IngestPlan, reader: FileReader, files: int) -> None:
+    def __init__(self, plan: IngestPlan, reader: FileReader) -> None:
         self._plan = plan
         self._reader = reader
-        self._files = files
 
     def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
-        for number, path in numbered_paths:
-            try:
-                yield encode_report(write_partition(self._plan, number, self._reader.read(path)))
-            except Exception as error:
-                yield encode_failure(error)
+        """Neighbouring files share chunks: a commit of many small ones would cost more than their rows."""
+        number, rows = 0, 0
+        tables: list[pa.Table] = []
+        try:
+            for i, path in numbered_paths:
+                number = i if not tables else number
+                tables.append(self._reader.read(path))
+                rows += len(tables[-1])
+                if rows >= _CHUNK_ROWS:
+                    yield encode_report(write_partition(self._plan, number, tables))
+                    tables, rows = [], 0
+            if tables:
+                yield encode_report(write_partition(self._plan, number, tables))
+        except Exception as error:
+            yield encode_failure(error)
 
 
 def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
