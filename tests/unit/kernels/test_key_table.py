@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from millstream.core.schema import Schema
 from millstream.kernels.key_table import KeyTable
 from property.histories import Row, comparable_row, rows_of
+from unit.kernels.test_hashing import WORD, bytes_slow, mix_slow
 
 SCHEMAS = [
     Schema.of(a="BIGINT"),
@@ -118,11 +119,33 @@ def test_keys_that_come_and_go_for_ever_leave_nothing_behind(kind: str) -> None:
     assert sum(codec.held() for codec in table._rows.codecs) <= 2 * 1024 + 200
 
 
-def test_equal_hash_is_not_equality(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys of several words whose entry words collide by construction of their order still differ."""
+def test_keys_with_equal_hashes_are_told_apart() -> None:
+    """Two integers hash as mix(mix(mix(0) ^ a) ^ b), which can be solved for b."""
+
+    def state(a: int) -> int:
+        return mix_slow(mix_slow(0) ^ a)
+
+    pairs = [(a, state(1) ^ state(a) ^ 7) for a in range(1, 50)]
+    assert len({mix_slow(state(a) ^ b) for a, b in pairs}) == 1
+    columns = [pa.array(np.array(column, np.uint64).view(np.int64)) for column in zip(*pairs, strict=True)]
     table = KeyTable([pa.int64(), pa.int64()])
-    codes = table.encode([pa.array([1, 2, 1, 2]), pa.array([2, 1, 1, 2])])
-    assert codes.tolist() == [0, 1, 2, 3]
+    assert table.encode(columns).tolist() == list(range(len(pairs)))
+    table.release(np.arange(0, len(pairs), 2))
+    assert table.encode([column.slice(1, 1) for column in columns]).tolist() == [1]
+
+
+def test_strings_with_equal_hashes_are_told_apart() -> None:
+    """Sixteen bytes hash as two words, of which the second can make up for the first."""
+
+    def state(word: int) -> int:
+        mixed = ((((16 * 0x9E3779B97F4A7C15) & WORD) ^ word) * 0xFF51AFD7ED558CCD) & WORD
+        return mixed ^ (mixed >> 32)
+
+    texts = [word.to_bytes(8, "little") + (state(1) ^ state(word) ^ 7).to_bytes(8, "little") for word in range(1, 50)]
+    assert len({bytes_slow(text) for text in texts}) == 1
+    table = KeyTable([pa.binary()])
+    assert table.encode([pa.array(texts)]).tolist() == list(range(len(texts)))
+    assert table.decode(np.arange(len(texts)))[0].to_pylist() == texts
 
 
 def test_dictionary_arrays_are_their_values() -> None:

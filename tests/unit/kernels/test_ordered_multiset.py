@@ -103,6 +103,25 @@ def test_thinned_out_trees_give_their_nodes_back() -> None:
     assert om.nodes_in_use(model.nodes) == 0
 
 
+def test_ranges_that_empty_and_fill_again() -> None:
+    """Keys come back below what is now the first bound of an inner node, before that node is merged into its neighbour."""
+    rng = np.random.default_rng(4)
+    model = Model(1)
+    for key in range(0, 60_000, 10):
+        model.insert(0, key)
+    keys = model.lists[0]
+    while len(keys) > 40:
+        start = int(rng.integers(0, len(keys) - 30))
+        low, high = keys[start], keys[start + 29]
+        for _ in range(30):
+            model.delete(0, start)
+        for key in rng.integers(low, high, 3).tolist():
+            model.insert(0, key)
+        if len(keys) % 20 == 0:
+            model.check_ends(0)
+    model.check()
+
+
 def test_strings_go_by_bytes() -> None:
     rng = np.random.default_rng(0)
     letters = ["", "a", "b", "\0", "é", "z", "zz", "🂡", "long prefix of eight"]
