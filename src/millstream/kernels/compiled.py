@@ -1,13 +1,16 @@
 """How our kernels are compiled, and the few scalar primitives that several of them share.
 
 Kernels compile on first use for the dtypes they meet and are cached on disk, so a worker process
-loads machine code instead of compiling.  numba drops a cached kernel when the kernel's own file has
-changed, but not when a file it calls into has; `kernel` makes it look at all files of this folder.
+loads machine code instead of compiling.  Left to itself, numba drops a cached kernel when the kernel's
+own file has changed, but not when a file it calls into has; and it writes its index before the code, into
+files that old and new versions share, so that of two workers that start together one may load code of
+the version before.  Here every version of this folder's files has cache files of its own.
 The hashes here are stable for ever: rows on disk are placed by them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +21,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.caching import IndexDataCacheFile
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,7 +29,16 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
-_SOURCES = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py")))
+
+def _version() -> str:
+    """Of all that goes into the machine code: the files of this folder, and numba."""
+    digest = hashlib.blake2s(numba.__version__.encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+_VERSION = _version()
 
 AHEAD = 16
 """How many rows before its use a kernel asks for a group's state: state of many groups is not in the cache."""
@@ -46,9 +59,9 @@ def inlined(function: Function) -> Function:
 
 
 def _cached(dispatcher: Function) -> Function:
-    """The compiled function, whose cache is good only as long as no file of this folder changes."""
+    """The compiled function, with cache files of this version only."""
     cache: Any = dispatcher._cache  # type: ignore[attr-defined]
-    cache._cache_file._source_stamp = _SOURCES
+    cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}-{_VERSION}", _VERSION)
     return dispatcher
 
 
