@@ -11,6 +11,7 @@ import numpy as np
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, inlined, kernel, prefetch, put
 from millstream.kernels.limbs import add_pair, limb, magnitude, set_limb
+from millstream.kernels.slots import Places
 
 LIMBS = 3
 COUNT = 3
@@ -36,7 +37,7 @@ def _add(sum_: Address, low: np.int64, high: np.int64, sign: np.int64) -> None:
 
 
 @kernel
-def sum_decimals(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints) -> None:
+def sum_decimals(code: Ints, slot: Places, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints) -> None:
     """Apply all changes in order; the accumulator before and after each slot."""
     slots, some_null, first = 0, len(valid) > 0, address(sums)
     for i in range(len(code)):

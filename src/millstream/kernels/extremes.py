@@ -7,6 +7,7 @@ import numpy as np
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, inlined, kernel, prefetch_at
 from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, delete, greatest, has_room, insert, least
+from millstream.kernels.slots import Places
 
 DONE, OUT_OF_NODES, NEVER_THERE = 0, 1, 2
 
@@ -25,7 +26,7 @@ def _note(nodes: Address, root: int, at: int, low: Ints, high: Ints, present: By
 
 @kernel
 def track_extremes(
-    code: Ints, slot: Ints, sign: Signs, order: Ints, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, path: Ints,
+    code: Ints, slot: Places, sign: Signs, order: Ints, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, path: Ints,
     by_bytes: bool, arena: Bytes, spans: Ints, progress: Ints, low: Ints, high: Ints, present: Bytes,
 ) -> int:  # fmt: skip
     """Apply the changes, in the given order if there is one, from the progress[0]-th on; both extremes before and after each slot.

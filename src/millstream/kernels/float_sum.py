@@ -22,6 +22,7 @@ import numpy.typing as npt
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, inlined, kernel, prefetch, put
 from millstream.kernels.limbs import LONGEST, add_pair, nearest_double, subtract_pair
+from millstream.kernels.slots import Places
 
 WIDTH = 8
 NARROW_LIMBS, WIDE_LIMBS = 5, 34
@@ -144,7 +145,7 @@ def _sum(sum_: Address, odd: Address, wide: Address, scratch: Address) -> float:
 
 @kernel
 def sum_doubles(
-    code: Ints, slot: Ints, sign: Signs, bits: Ints, valid: Bytes, sums: Ints, odds: Ints, wide: Ints,
+    code: Ints, slot: Places, sign: Signs, bits: Ints, valid: Bytes, sums: Ints, odds: Ints, wide: Ints,
     progress: Ints, out: Doubles, counts: Ints,
 ) -> bool:  # fmt: skip
     """Apply the changes from `progress` on; sum and number of values before and after each slot.

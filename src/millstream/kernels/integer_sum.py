@@ -12,6 +12,7 @@ import numpy.typing as npt
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import AHEAD, Bytes, Ints, address, inlined, kernel, prefetch
 from millstream.kernels.limbs import nearest_double
+from millstream.kernels.slots import Places
 
 LOW, HIGH, COUNT = 0, 1, 2
 WIDTH = 4
@@ -38,7 +39,7 @@ def _fits(sums: Ints, g: int) -> bool:
 
 
 @kernel
-def sum_integers(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints, out_valid: Bytes) -> None:
+def sum_integers(code: Ints, slot: Places, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints, out_valid: Bytes) -> None:
     """Apply all changes in order; the BIGINT sum before and after each slot."""
     slots, some_null = 0, len(valid) > 0
     for i in range(len(code)):
@@ -54,7 +55,7 @@ def sum_integers(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes
 
 
 @kernel
-def count_values(code: Ints, slot: Ints, sign: Signs, valid: Bytes, counts: Ints, out: Ints) -> None:
+def count_values(code: Ints, slot: Places, sign: Signs, valid: Bytes, counts: Ints, out: Ints) -> None:
     """How many values are not NULL, before and after each slot."""
     slots, some_null = 0, len(valid) > 0
     for i in range(len(code)):
@@ -70,7 +71,7 @@ def count_values(code: Ints, slot: Ints, sign: Signs, valid: Bytes, counts: Ints
 
 
 @kernel
-def track_integer_sums(code: Ints, slot: Ints, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints) -> None:
+def track_integer_sums(code: Ints, slot: Places, sign: Signs, values: Ints, valid: Bytes, sums: Ints, out: Ints) -> None:
     """Apply all changes in order; the accumulator before and after each slot."""
     slots, some_null = 0, len(valid) > 0
     for i in range(len(code)):

@@ -13,16 +13,20 @@ first change, hence by instant.  Columns over slots are interleaved, the value b
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels.compiled import AHEAD, Bytes, Ints, kernel, prefetch
+
+Places = npt.NDArray[np.int32]
+"""Changes, slots and sides of slots by number: half the memory of int64, and a step is bound by memory."""
 
 ROWS, LAST = 0, 1
 """Columns of the per-group state: rows in the group, and its last slot counted over all steps."""
 
 
 @kernel
-def assign_slots(code: Ints, instant: Instants, sign: Signs, groups: Ints, base: int, slot: Ints, first: Ints, rows: Ints) -> int:
+def assign_slots(code: Ints, instant: Instants, sign: Signs, groups: Ints, base: int, slot: Places, first: Places, rows: Ints) -> int:
     """The slot of each change, each slot's first change and its row counts; the number of slots.
 
     Slots of earlier steps count from 0 to base - 1, so what they left in `groups` never looks like ours.
@@ -59,7 +63,7 @@ def mark_changed(words: Ints, valid: Bytes, changed: Bytes) -> None:
 
 @kernel
 def emit(
-    rows: Ints, changed: Bytes, permanent: bool, first: Ints, instant: Instants, side: Ints, sign: Signs, at: Instants, change: Ints
+    rows: Ints, changed: Bytes, permanent: bool, first: Places, instant: Instants, side: Places, sign: Signs, at: Instants, change: Places
 ) -> int:
     """What to put out for each slot: -before if it existed, +after if it exists, nothing if they are the same row.
 
@@ -81,7 +85,7 @@ def emit(
 
 
 @kernel
-def vanished(code: Ints, first: Ints, rows: Ints, groups: Ints, base: int) -> Ints:
+def vanished(code: Ints, first: Places, rows: Ints, groups: Ints, base: int) -> Ints:
     """Codes of the groups that this step touched and left without rows, each once."""
     out = np.empty(len(first), np.int64)
     n = 0
@@ -126,3 +130,19 @@ def arrivals_first(instant: Instants, sign: Signs) -> Ints:
                 n += 1
         start = stop
     return order
+
+
+@kernel
+def gather(words: Ints, places: Places) -> Ints:
+    out = np.empty(len(places), np.int64)
+    for i in range(len(places)):
+        out[i] = words[places[i]]
+    return out
+
+
+@kernel
+def gather_bytes(flags: Bytes, places: Places) -> Bytes:
+    out = np.empty(len(places), np.uint8)
+    for i in range(len(places)):
+        out[i] = flags[places[i]]
+    return out

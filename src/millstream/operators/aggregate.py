@@ -23,6 +23,7 @@ from millstream.kernels import slots
 from millstream.kernels.arrow_buffers import frozen, plain
 from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
+from millstream.kernels.slots import Places
 from millstream.operators.aggregates import aggregates_for
 from millstream.operators.aggregates.aggregate import Changes, Values, grown
 from millstream.operators.operator import Arrays, Contents, Operator, prefixed, without_prefix
@@ -72,27 +73,27 @@ class AggregateOp(Operator):
         self._reserve()
         return codes
 
-    def _assign_slots(self, batch: SignedBatch, codes: Ints) -> tuple[Changes, Ints]:
+    def _assign_slots(self, batch: SignedBatch, codes: Ints) -> tuple[Changes, Places]:
         n = len(batch)
-        slot, first, rows = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(2 * n, np.int64)
+        slot, first, rows = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(2 * n, np.int64)
         count = slots.assign_slots(codes, batch.instant, batch.sign, self._groups, self._slots_so_far, slot, first, rows)
         if slots.least_after(rows, count) < 0:
             raise InternalError("a group was asked to give back a row that it never got")
         return Changes(batch.instant, codes, slot, batch.sign, count, rows[: 2 * count]), first[:count]
 
-    def _emit(self, batch: SignedBatch, changes: Changes, first: Ints, values: list[Values]) -> SignedBatch:
+    def _emit(self, batch: SignedBatch, changes: Changes, first: Places, values: list[Values]) -> SignedBatch:
         changed = np.zeros(changes.slots, np.uint8)
         for column in values:
             column.mark_changed(changed)
         most = 2 * changes.slots
-        side, sign = np.empty(most, np.int64), np.empty(most, np.int8)
-        at, change = np.empty(most, np.int64), np.empty(most, np.int64)
+        side, change = np.empty(most, np.int32), np.empty(most, np.int32)
+        sign, at = np.empty(most, np.int8), np.empty(most, np.int64)
         n = slots.emit(changes.rows, changed, self._table is None, first, batch.instant, side, sign, at, change)
         places = None if n == most else side[:n]
         columns = self._key_columns(batch, changes.code, change[:n]) + [column.take(places) for column in values]
         return SignedBatch(at[:n], sign[:n], pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
 
-    def _key_columns(self, batch: SignedBatch, codes: Ints, change: Ints) -> list[pa.Array]:
+    def _key_columns(self, batch: SignedBatch, codes: Ints, change: Places) -> list[pa.Array]:
         """The keys of the groups of these changes.  Copied from the batch where equal keys have equal bits."""
         if self._table is None:
             return []
@@ -101,7 +102,7 @@ class AggregateOp(Operator):
         places = pa.array(change)
         return [plain(batch.rows.column(field.name).take(places)).cast(field.type) for field in self._key_fields]
 
-    def _release(self, changes: Changes, first: Ints) -> None:
+    def _release(self, changes: Changes, first: Places) -> None:
         if self._table is not None:
             self._table.release(slots.vanished(changes.code, first, changes.rows, self._groups, self._slots_so_far))
         self._slots_so_far += changes.slots

@@ -28,7 +28,9 @@ def limbs_of(value: int, limbs: int) -> np.ndarray:
 
 def changes_of(codes: np.ndarray, signs: np.ndarray) -> Changes:
     """Changes each at an instant of its own."""
-    return Changes(np.arange(len(codes)), codes, np.arange(len(codes)), signs, len(codes), np.zeros(2 * len(codes), np.int64))
+    return Changes(
+        np.arange(len(codes)), codes, np.arange(len(codes), dtype=np.int32), signs, len(codes), np.zeros(2 * len(codes), np.int64)
+    )
 
 
 def float_of(value: Fraction) -> float:
@@ -103,7 +105,7 @@ def test_a_sum_whose_values_cross_inside_an_instant() -> None:
     sums = DoubleSumAgg(pa.float64())
     sums.reserve(1)
     one_slot = Changes(
-        np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64), np.array([-1, 1, 1], np.int8), 1, np.zeros(2, np.int64)
+        np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int32), np.array([-1, 1, 1], np.int8), 1, np.zeros(2, np.int64)
     )
     assert sums.add(one_slot, pa.array([1e300, 2.5, 1e300])).take(None).to_pylist() == [None, 2.5]
 

@@ -19,7 +19,7 @@ from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.compiled import Bytes, Ints
-from millstream.kernels.slots import mark_changed
+from millstream.kernels.slots import Places, gather, gather_bytes, mark_changed
 from millstream.operators.operator import Arrays
 
 
@@ -29,7 +29,7 @@ class Changes:
 
     instant: Instants
     code: Ints
-    slot: Ints
+    slot: Places
     sign: Signs
     slots: int
     rows: Ints  # the group's row count before and after each slot
@@ -53,11 +53,12 @@ class Values:
         for part in self.words.T if self.words.ndim == 2 else (self.words,):
             mark_changed(frozen(part), frozen(self.valid), changed)
 
-    def take(self, places: Ints | None) -> pa.Array:
+    def take(self, places: Places | None) -> pa.Array:
         """The results at these places; None for all."""
         if places is None:
             return self.build(self.words, self.valid)
-        return self.build(self.words[places], self.valid[places] if len(self.valid) else self.valid)
+        words = gather(frozen(self.words), places) if self.words.ndim == 1 else self.words[places]
+        return self.build(words, gather_bytes(frozen(self.valid), places) if len(self.valid) else self.valid)
 
 
 class Aggregate(ABC):
