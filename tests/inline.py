@@ -16,6 +16,7 @@ import sqlglot
 
 from millstream.api import Database
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
+from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.worker import Worker
 from millstream.state.location import Location
 
@@ -23,7 +24,8 @@ from millstream.state.location import Location
 class InlineRunner:
     parallelism = 2
 
-    def __init__(self) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS) -> None:
+        self._rows_a_step = rows_a_step
         self._workers: dict[int, Worker] = {}
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
@@ -43,7 +45,7 @@ class InlineRunner:
         self._workers.clear()
 
     def _worker(self, bucket: int) -> Worker:
-        return self._workers.setdefault(bucket, Worker())
+        return self._workers.setdefault(bucket, Worker(self._rows_a_step))
 
 
 def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = ()) -> Database:

@@ -52,6 +52,7 @@ class Case:
     slack: int
     partition: str
     buckets: int
+    rows_a_step: int
     rules_off: frozenset[str]
     history: list[Action]
 
@@ -64,7 +65,7 @@ class Run:
     """Drives a database and its model through the same actions."""
 
     def __init__(self, directory: str, case: Case, sql: str) -> None:
-        self.runner = InlineRunner()
+        self.runner = InlineRunner(case.rows_a_step)
         self.open: Callable[[], Database] = lambda: open_inline(
             directory, buckets=case.buckets, runner=self.runner, rules_off=case.rules_off
         )
@@ -101,6 +102,7 @@ def cases() -> st.SearchStrategy[Case]:
         slack=st.integers(0, 4),
         partition=st.sampled_from(["", " PARTITION BY k"]),
         buckets=st.integers(1, 3),
+        rows_a_step=st.sampled_from([1, 2, 5, 1000]),
         rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
         history=actions(),
     )

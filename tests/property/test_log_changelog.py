@@ -46,7 +46,7 @@ def test_readers_see_each_change_once_and_in_a_place_that_stays(steps: list[obje
                     if rows:
                         instant, sign, x = (np.array(column) for column in zip(*rows, strict=True))
                         batch = SignedBatch(instant, sign.astype(np.int8), pa.RecordBatch.from_arrays([pa.array(x)], names=["x"]))
-                        published.append(write_output(log.directory, batch, log.columns))
+                        published.append(write_output(log.directory, [batch], log.columns))
                         changes += rows
                 assert log.publish(tick, published)
             now = seen(log)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from millstream.core.errors import MillstreamError, QueryFailed
 from millstream.core.instant import Micros
-from millstream.core.signed_batch import SignedBatch
+from millstream.core.signed_batch import SignedBatch, concat
 from millstream.operators.evaluator import Evaluator
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
@@ -38,6 +38,7 @@ from millstream.runtime.messages import (
 from millstream.runtime.pending import PendingRows
 from millstream.runtime.results import net_rows
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
+from millstream.runtime.substeps import MOST_ROWS, substeps
 from millstream.runtime.warm_up import warm_up
 from millstream.state.changelog import write_output
 from millstream.state.snapshot import load_arrays, save_arrays
@@ -64,7 +65,8 @@ class FragmentCache:
 class Worker:
     """Lives as long as its process; `run_stage` is what a Spark task calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS) -> None:
+        self._rows_a_step = rows_a_step
         self._evaluator = Evaluator()
         self._caches: dict[tuple[str, str, int, int], FragmentCache] = {}
 
@@ -146,11 +148,13 @@ class Worker:
                 batches.append(read_changes(next(received), task.bucket, SignedBatch.empty(node.schema)))
             else:
                 batches.append(cache.pending[position].release(fragment.frontier))
-        changes = cache.circuit.step(batches, fragment.frontier)
+        steps = (cache.circuit.step(part, upto) for part, upto in substeps(batches, fragment.frontier, self._rows_a_step))
+        shown = fragment.fragment.sends is not None or fragment.emit != "nothing"
+        changes = [part for part in steps if len(part) and shown]
         cache.at = fragment.frontier
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
-            rows_in=sum(map(len, batches)), rows_out=len(changes), state_rows=cache.circuit.state_rows(),
+            rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
         )  # fmt: skip
         result = self._deliver(changes, result, task, fragment)
         if fragment.snapshot_dir is not None:
@@ -163,14 +167,17 @@ class Worker:
             result = replace(result, contents=path)
         return result
 
-    def _deliver(self, changes: SignedBatch, result: FragmentResult, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+    def _deliver(self, changes: list[SignedBatch], result: FragmentResult, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        """`changes` are those of consecutive spans of time."""
         if fragment.fragment.sends is not None:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
-            write_changes(path, changes, fragment.fragment.sends, task.buckets)
+            write_changes(
+                path, concat(changes or [SignedBatch.empty(fragment.fragment.root.schema)]), fragment.fragment.sends, task.buckets
+            )
             return replace(result, exchange=path)
-        if fragment.emit == "net":
-            changes = _netted_at(changes, fragment.frontier)
-        if fragment.emit == "nothing" or len(changes) == 0:
+        if changes and fragment.emit == "net":
+            changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
+        if not changes:
             return result
         return replace(result, output=write_output(fragment.output_dir, changes, fragment.output_columns))
 

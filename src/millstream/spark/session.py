@@ -28,9 +28,25 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "500ms",
     "spark.sql.streaming.metricsEnabled": "false",
+    # an idle source lists its directory at every poll: at the default of 10 ms that is half a core
+    "spark.sql.streaming.pollingDelay": "100ms",
+    # a Spark job that looks at 33 files costs more than looking
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.cleaner.periodicGC.interval": "5min",
+    # a worker's next tick needs as much memory as its last: given back to the system in between, it costs a page fault
+    # per 4 KiB, half of all system time of a tick
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "268435456",
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }
+
+_JIT = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Ten times the defaults: the JVM plans and schedules, rows are worked on elsewhere.  Compiling that code for the highest speed
+takes a core for the first minute; loops over rows (a source's own reader, one-time queries) still get there."""
 
 
 def create_session(master: str) -> SparkSession:
@@ -38,7 +54,8 @@ def create_session(master: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log_settings = files("millstream.spark") / "log4j2.properties"
-    builder = SparkSession.builder.master(master).config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log_settings}")
+    options = f"-Dlog4j2.configurationFile=file:{log_settings} {_JIT}"
+    builder = SparkSession.builder.master(master).config("spark.driver.extraJavaOptions", options)
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     if master.startswith("local"):

@@ -147,7 +147,7 @@ class Sources:
         return decode_reports(row.report for row in reports)
 
     def _read_files(self, batch: DataFrame, plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
-        paths = [row.path for row in batch.orderBy("modificationTime", "path").collect()]
+        paths = [row.path for row in sorted(batch.collect(), key=lambda row: (row.modificationTime, row.path))]
         if not paths:
             return []
         context = self._spark.sparkContext

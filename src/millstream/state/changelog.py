@@ -156,7 +156,8 @@ class Changelog:
     def _merge(self, files: Sequence[OutputFile]) -> OutputFile:
         rows = _in_order(pa.concat_tables([read_output(self.directory, file) for file in files])).combine_chunks()
         instant, sign = rows.column(INSTANT).cast(pa.int64()).to_numpy(), rows.column(DIFF).to_numpy()
-        return write_output(self.directory, SignedBatch(instant, sign, _one_batch(rows.drop_columns([INSTANT, DIFF]))), self.columns)
+        batch = SignedBatch(instant, sign, _one_batch(rows.drop_columns([INSTANT, DIFF])))
+        return write_output(self.directory, [batch], self.columns)
 
     def _nothing(self) -> pa.Table:
         return self._table.log.schema.empty_table()

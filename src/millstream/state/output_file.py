@@ -45,15 +45,19 @@ def output_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def write_output(directory: str | Path, batch: SignedBatch, columns: Sequence[str] | None = None) -> OutputFile:
-    """Writes the changes (at least one, instants in order) under a name of their own.  `columns` come from `output_columns`."""
-    assert len(batch), "an empty output is not worth a file"
-    names = batch.rows.schema.names if columns is None else list(columns)
-    instant = pa.Array.from_buffers(TIMESTAMP, len(batch), [None, pa.py_buffer(batch.instant)])
-    rows = pa.Table.from_arrays([instant, pa.array(batch.sign), *batch.rows.columns], names=[INSTANT, DIFF, *names])
+def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns: Sequence[str] | None = None) -> OutputFile:
+    """Writes changes, instants in order, no batch empty, under a name of their own.  `columns` come from `output_columns`."""
+    assert min(map(len, batches), default=0), "an empty output is not worth a file"
+    names = batches[0].rows.schema.names if columns is None else list(columns)
+    rows = pa.concat_tables([_with_time(batch, [INSTANT, DIFF, *names]) for batch in batches])
     path = f"{uuid.uuid4().hex}.parquet"
     size = write_parquet(Path(directory) / path, rows, statistics=(INSTANT,))
-    return OutputFile(path, None, len(batch), size, int(batch.instant[0]), int(batch.instant[-1]))
+    return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
+
+
+def _with_time(batch: SignedBatch, names: list[str]) -> pa.Table:
+    instant = pa.Array.from_buffers(TIMESTAMP, len(batch), [None, pa.py_buffer(batch.instant)])
+    return pa.Table.from_arrays([instant, pa.array(batch.sign), *batch.rows.columns], names=names)
 
 
 def read_output(directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None) -> pa.Table:

@@ -29,7 +29,7 @@ def output(log: Changelog, changes: Sequence[Change]) -> OutputFile:
     rows = pa.RecordBatch.from_arrays(
         [pa.array(symbols), pa.array(range(len(symbols)), pa.int64()), pa.array(symbols)], names=["a", "b", "c"]
     )
-    return write_output(log.directory, SignedBatch(np.array(instants, np.int64), np.array(signs, np.int8), rows), log.columns)
+    return write_output(log.directory, [SignedBatch(np.array(instants, np.int64), np.array(signs, np.int8), rows)], log.columns)
 
 
 def seen(table: pa.Table) -> list[Change]:
@@ -110,7 +110,7 @@ def test_given_files_are_read_before_they_are_published(location: Location) -> N
 def test_a_query_with_columns_that_delta_does_not_know_gets_its_types_back(location: Location) -> None:
     log = Changelog.open(location, "q", [Field("length", INTERVAL), Field("nothing", pa.null())])
     rows = pa.RecordBatch.from_arrays([pa.array([5], INTERVAL), pa.nulls(1)], names=["x", "y"])
-    log.publish(1, [write_output(log.directory, SignedBatch.arrivals(np.array([1]), rows), log.columns)])
+    log.publish(1, [write_output(log.directory, [SignedBatch.arrivals(np.array([1]), rows)], log.columns)])
     assert log.read().schema.types[2:] == [INTERVAL, pa.null()]
     assert log.read().column(2).cast(pa.int64()).to_pylist() == [5]
 
@@ -170,7 +170,7 @@ from millstream.state.tick_record import TickLog, TickRecord
 ticks, log = TickLog.open(location), Changelog.open(location, "q", [Field("x", pa.int64())])
 for tick in range(10):
     rows = pa.RecordBatch.from_pydict({"x": [tick]})
-    file = write_output(log.directory, SignedBatch.arrivals(np.array([tick]), rows), log.columns)
+    file = write_output(log.directory, [SignedBatch.arrivals(np.array([tick]), rows)], log.columns)
     ticks.append(TickRecord(tick, {}, {}, {"q": [file]}))
     log.publish(tick, [file])
 log.compact()

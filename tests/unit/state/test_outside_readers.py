@@ -66,7 +66,9 @@ def test_a_changelog_is_a_delta_table(location: Location) -> None:
     log = Changelog.open(location, "hot", [Field("sym", pa.string()), Field("sym", pa.string())])
     for tick in range(9):
         rows = pa.RecordBatch.from_pydict({"a": ["x", "y"], "b": ["u", None]})
-        log.publish(tick, [write_output(log.directory, SignedBatch(np.array([tick, tick]), np.array([-1, 1], np.int8), rows), log.columns)])
+        log.publish(
+            tick, [write_output(log.directory, [SignedBatch(np.array([tick, tick]), np.array([-1, 1], np.int8), rows)], log.columns)]
+        )
     log.compact()
     outside = pl.read_delta(str(log.directory)).sort("instant", "diff")
     assert outside.columns == ["instant", "diff", "sym", "sym_2"]
