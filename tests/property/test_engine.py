@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.core.instant import BEGINNING
 from millstream.plan.rewrite import RULES
+from millstream.runtime import tick
 from property.engine_model import DDL, QUERIES, WINDOWS, Action, Bag, QueryModel, StreamModel, WindowModel, actions
 
 FIRST, LAST = -6, 45
@@ -53,6 +55,7 @@ class Case:
     partition: str
     buckets: int
     rows_a_step: int
+    map_stage_rows: int
     rules_off: frozenset[str]
     history: list[Action]
 
@@ -103,6 +106,7 @@ def cases() -> st.SearchStrategy[Case]:
         partition=st.sampled_from(["", " PARTITION BY k"]),
         buckets=st.integers(1, 3),
         rows_a_step=st.sampled_from([1, 2, 5, 1000]),
+        map_stage_rows=st.sampled_from([1, 1000]),
         rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
         history=actions(),
     )
@@ -112,7 +116,7 @@ def cases() -> st.SearchStrategy[Case]:
 @settings(max_examples=120)
 def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
     query, window = case.query, case.window
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", case.map_stage_rows):
         run = Run(directory, case, query.sql.format(window=window.sql))
         for action in case.history:
             run.do(action)
@@ -135,7 +139,7 @@ def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
 @settings(max_examples=50)
 def test_stream_equals_recomputation_at_every_instant(kind: str, case: Case) -> None:
     query, window = case.query, case.window
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", case.map_stage_rows):
         run = Run(directory, case, as_stream(query.sql, kind).format(window=window.sql))
         for action in case.history:
             run.do(action)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from millstream.api import Database, connect
+from millstream.runtime import tick
 from millstream.spark.tick_jobs import SparkRunner
 from property.engine_model import DDL, QUERIES, WINDOWS, Action, StreamModel, WindowModel, actions
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
@@ -103,9 +104,12 @@ def test_killed_workers_are_replaced_and_caught_up(spark: SparkSession) -> None:
         db.close()
 
 
+@pytest.mark.parametrize("map_stage_rows", [1, 10**9])
 @pytest.mark.parametrize("rows", [1, 200_000])
-def test_small_and_large_ticks_give_the_same(spark: SparkSession, rows: int) -> None:
-    """Few rows are read by every bucket, many go through a map stage."""
+def test_with_and_without_a_map_stage_the_answers_are_the_same(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, rows: int, map_stage_rows: int
+) -> None:
+    monkeypatch.setattr(tick, "MAP_STAGE_ROWS", map_stage_rows)
     with connect(spark=spark, tick_interval=None) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, v BIGINT) TIMESTAMP BY ts")
         q = db.execute("SELECT k, sum(v) AS s FROM s [UNBOUNDED] WHERE v >= 0 GROUP BY k")
