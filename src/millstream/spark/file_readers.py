@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,9 +12,9 @@ import pyarrow.parquet as pq
 from millstream.core.errors import SourceFailed
 from millstream.core.schema import TIMESTAMP, Schema
 from millstream.language.catalog import StreamEntry
+from millstream.runtime.file_listing import OPTIONS, is_local
 from millstream.runtime.rows import table_of
 
-_COMMON = {"path", "maxfilespertrigger", "maxbytespertrigger", "pathglobfilter", "recursivefilelookup", "latestfirst", "maxfileage"}
 _CSV = {"header", "sep", "delimiter", "nullvalue"}
 
 
@@ -29,12 +28,11 @@ class FileReader:
     null_value: str = ""
 
     def read(self, path: str) -> pa.Table:
-        local = unquote(path.removeprefix("file://").removeprefix("file:")) if path.startswith("file:") else path
         try:
-            return table_of(self._read(local), self.schema, self.stream)
+            return table_of(self._read(path), self.schema, self.stream)
         except (pa.ArrowException, OSError) as error:
             raise SourceFailed(
-                f'stream "{self.stream}" cannot read {local}: {error}', hint="Move the file away, or correct it, and start again."
+                f'stream "{self.stream}" cannot read {path}: {error}', hint="Move the file away, or correct it, and start again."
             ) from error
 
     def _read(self, path: str) -> pa.Table:
@@ -71,12 +69,14 @@ class FileReader:
 def fast_file_reader(entry: StreamEntry) -> FileReader | None:
     """The reader for the stream's files, or None where only Spark's own reader does what the options ask for."""
     options = {key.lower(): str(value) for key, value in entry.options.items()}
+    if not is_local(options.get("path", "")):
+        return None
     match (entry.format or "").lower():
-        case "parquet" if options.keys() <= _COMMON:
+        case "parquet" if options.keys() <= OPTIONS:
             return FileReader("parquet", entry.name, entry.schema)
-        case "arrow" if options.keys() <= _COMMON:
+        case "arrow" if options.keys() <= OPTIONS:
             return FileReader("arrow", entry.name, entry.schema)
-        case "csv" if options.keys() <= _COMMON | _CSV and not any(pa.types.is_nested(field.type) for field in entry.schema):
+        case "csv" if options.keys() <= OPTIONS | _CSV and not any(pa.types.is_nested(field.type) for field in entry.schema):
             delimiter = options.get("sep", options.get("delimiter", ","))
             header = options.get("header", "false").lower() == "true"
             return (

@@ -1,20 +1,18 @@
-"""Structured Streaming as the way in: Spark tracks what has been read, each batch is committed to the log once.
+"""The ways in from outside: each batch of a source is committed to the log once.
 
-Two ways, one per kind of source:
-
-    files that pyarrow reads (parquet, arrow, csv)   Spark only lists the files; executors read them by path
-    everything else (rate, socket, kafka, json, ...)  Spark reads the rows; executors receive them as Arrow
+    files that pyarrow reads (parquet, arrow, csv)   a thread lists them (runtime/file_source.py); executors read them by path
+    everything else (rate, socket, kafka, json, ...)  Structured Streaming reads the rows; executors receive them as Arrow
 
 Both end in `write_partition` on the executors and one commit on the driver that carries (source, batch id):
-a batch that Spark replays after a crash is found done.
+a batch that is handed out again after a crash is found done.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -25,49 +23,58 @@ from pyspark.sql.streaming import StreamingQuery
 from millstream.core.errors import MillstreamError, SourceFailed
 from millstream.core.schema import type_name
 from millstream.language.catalog import StreamEntry
+from millstream.runtime.file_listing import FileListing
+from millstream.runtime.file_source import FileSource
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.streams import Streams
 from millstream.spark.file_readers import FileReader, fast_file_reader
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
+from millstream.state.file_journal import FileJournal
 from millstream.state.location import Location
 
 log = logging.getLogger(__name__)
 
 _CHUNK_ROWS = 500_000
 """Files are read together until they have about this many rows."""
-_PATH_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
-_LISTING_OPTIONS = {
-    "maxfilespertrigger",
-    "maxbytespertrigger",
-    "pathglobfilter",
-    "recursivefilelookup",
-    "latestfirst",
-    "maxfileage",
-    "cleansource",
-    "sourcearchivedir",
-}
+
+
+class _Running(Protocol):
+    @property
+    def failure(self) -> MillstreamError | None: ...
+
+    def drain(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class Sources:
-    """The running sources of a database, one streaming query each."""
+    """The running sources of a database."""
 
     def __init__(self, spark: SparkSession, streams: Streams, location: Location, arrived: Callable[[], None]) -> None:
         self._spark = spark
         self._streams = streams
         self._location = location
         self._arrived = arrived
-        self._running: dict[str, StreamingQuery] = {}
+        self._running: dict[str, _Running] = {}
         self._failures: dict[str, MillstreamError] = {}
 
     def start(self, entry: StreamEntry) -> None:
         """Begin, or go on, reading the source that the stream was declared with."""
         assert entry.format is not None
+        self._failures.pop(entry.name, None)
         reader = fast_file_reader(entry)
-        if reader is not None:
-            self._run(entry, self._listing(entry), lambda batch, plan: self._read_files(batch, plan, reader))
-        else:
-            self._run(entry, _declared_columns(self._reader(entry), entry), self._write_rows)
+        if reader is None:
+            self._stream_rows(entry, _declared_columns(self._reader(entry), entry))
+            return
+        listing = FileListing.of(entry.name, entry.options)
+        journal = FileJournal(self._location.checkpoint_dir(entry.name), listing.max_age_us)
+        self._running[entry.name] = FileSource(
+            entry.name,
+            listing,
+            journal,
+            lambda number, paths: self._ingest(entry.name, number, lambda plan: self._read_files(paths, plan, reader)),
+        )
 
     def attach(self, entry: StreamEntry, frame: DataFrame) -> None:
         """A streaming DataFrame of the user's own as the stream's source."""
@@ -75,16 +82,16 @@ class Sources:
             raise SourceFailed(
                 f'the DataFrame for "{entry.name}" is not a streaming one', hint="Use spark.readStream, or db.insert for a finished table."
             )
-        self._run(entry, _declared_columns(frame, entry), self._write_rows)
+        self._stream_rows(entry, _declared_columns(frame, entry))
 
     def note_failure(self, name: str, error: MillstreamError) -> None:
         """The source could not even be started."""
         self._failures[name] = error
 
     def stop(self, name: str) -> None:
-        query = self._running.pop(name, None)
-        if query is not None:
-            query.stop()
+        source = self._running.pop(name, None)
+        if source is not None:
+            source.stop()
 
     def stop_all(self) -> None:
         for name in list(self._running):
@@ -92,53 +99,49 @@ class Sources:
 
     def drain(self, name: str) -> None:
         """Returns when everything that the source holds now has been committed to the log."""
-        query = self._running.get(name)
-        if query is not None:
+        source = self._running.get(name)
+        if source is not None:
             try:
-                query.processAllAvailable()
-            except Exception as error:
-                raise self.failure(name) or _source_failed(name, error) from error
+                source.drain()
+            except MillstreamError as error:
+                raise self.failure(name) or error from error
 
     def failure(self, name: str) -> MillstreamError | None:
         """Why the source has stopped, if it has."""
-        if name in self._failures:
-            return self._failures[name]
-        query = self._running.get(name)
-        error = query.exception() if query is not None and not query.isActive else None
-        return _source_failed(name, error) if error is not None else None
+        source = self._running.get(name)
+        return self._failures.get(name) or (source.failure if source is not None else None)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._running)
 
-    # --- one streaming query
+    # --- a batch
 
-    def _run(self, entry: StreamEntry, frame: DataFrame, write: Callable[[DataFrame, IngestPlan], list[PartitionReport] | None]) -> None:
+    def _stream_rows(self, entry: StreamEntry, frame: DataFrame) -> None:
         name = entry.name
 
-        def each(batch: DataFrame, batch_id: int) -> None:
+        def each(batch: DataFrame, number: int) -> None:
             try:
-                self._ingest(name, batch, batch_id, write)
+                self._ingest(name, number, lambda plan: self._write_rows(batch, plan))
             except MillstreamError as error:
                 self._failures[name] = error
                 raise
 
         self._failures.pop(name, None)
         writer = frame.writeStream.foreachBatch(each).queryName(f"millstream:{name}")
-        self._running[name] = writer.option("checkpointLocation", str(self._location.checkpoint_dir(name))).start()
+        query = writer.option("checkpointLocation", str(self._location.checkpoint_dir(name))).start()
+        self._running[name] = _StreamedRows(name, query)
         log.info("source started", extra={"stream": name})
 
-    def _ingest(
-        self, name: str, batch: DataFrame, batch_id: int, write: Callable[[DataFrame, IngestPlan], list[PartitionReport] | None]
-    ) -> None:
+    def _ingest(self, name: str, number: int, write: Callable[[IngestPlan], list[PartitionReport]]) -> None:
         stream = self._streams[name]
         with stream.lock:
-            if stream.log.is_committed("source", batch_id):
+            if stream.log.is_committed("source", number):
                 return
             plan = self._streams.begin(name, partitions=1024)
-            reports = write(batch, plan)
+            reports = write(plan)
             if reports:
-                self._streams.commit(plan, reports, batch=("source", batch_id))
+                self._streams.commit(plan, reports, batch=("source", number))
         self._arrived()
 
     def _write_rows(self, batch: DataFrame, plan: IngestPlan) -> list[PartitionReport]:
@@ -146,8 +149,7 @@ class Sources:
         reports = narrow.mapInArrow(_RowWriter(plan), REPORT_SCHEMA).collect()
         return decode_reports(row.report for row in reports)
 
-    def _read_files(self, batch: DataFrame, plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
-        paths = [row.path for row in sorted(batch.collect(), key=lambda row: (row.modificationTime, row.path))]
+    def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
         if not paths:
             return []
         context = self._spark.sparkContext
@@ -158,13 +160,6 @@ class Sources:
 
     # --- what to read
 
-    def _listing(self, entry: StreamEntry) -> DataFrame:
-        reader = self._spark.readStream.format("binaryFile").schema(_PATH_SCHEMA)
-        for key, value in entry.options.items():
-            if key.lower() in _LISTING_OPTIONS:
-                reader = reader.option(key, str(value))
-        return _loaded(lambda: reader.load(_path(entry)), entry).select("path", "modificationTime")
-
     def _reader(self, entry: StreamEntry) -> DataFrame:
         reader = self._spark.readStream.format(str(entry.format))
         if str(entry.format).lower() in _FILE_FORMATS:
@@ -173,6 +168,28 @@ class Sources:
             if key.lower() != "value.format":
                 reader = reader.option(key, str(value))
         return _loaded(reader.load, entry)
+
+
+class _StreamedRows:
+    """A streaming query of Spark as a running source."""
+
+    def __init__(self, name: str, query: StreamingQuery) -> None:
+        self._name = name
+        self._query = query
+
+    @property
+    def failure(self) -> MillstreamError | None:
+        error = self._query.exception() if not self._query.isActive else None
+        return _source_failed(self._name, error) if error is not None else None
+
+    def drain(self) -> None:
+        try:
+            self._query.processAllAvailable()
+        except Exception as error:
+            raise _source_failed(self._name, error) from error
+
+    def stop(self) -> None:
+        self._query.stop()
 
 
 class _RowWriter:
@@ -230,13 +247,6 @@ def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
     return frame.select(
         [sf.col(f"`{given[field.name.lower()]}`").cast(type_name(field.type).lower()).alias(field.name) for field in entry.schema]
     )
-
-
-def _path(entry: StreamEntry) -> str:
-    path = entry.options.get("path")
-    if path is None:
-        raise SourceFailed(f'the {entry.format} source of stream "{entry.name}" needs a path', hint="OPTIONS (path '...').")
-    return str(PurePath(str(path))) if "://" not in str(path) else str(path)
 
 
 def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:

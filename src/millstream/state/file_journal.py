@@ -1,0 +1,101 @@
+"""Which files a source has read, in batches, each durable before the first of its rows is.
+
+    <directory>/12.json           the files of batch 12: [[path, modified, bytes], ...]
+    <directory>/upto-11.json      all files of batches 0 to 11, merged every MERGE batches
+
+After a crash the last batch is handed out again as it was; whether its rows got into the log, the log knows.
+Files that are older than `max_age_us` before the newest one are forgotten, and never read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from millstream.core.errors import DataDamaged
+from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.state.atomic import atomic_write, remove_temporaries
+from millstream.state.fault import fault_point
+
+MERGE = 100
+"""So many batches lie side by side before they are merged."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FoundFile:
+    modified: Micros
+    path: str
+    bytes: int
+
+
+class FileJournal:
+    """For one thread of one process."""
+
+    def __init__(self, directory: Path, max_age_us: Micros) -> None:
+        self._directory = directory
+        self._max_age_us = max_age_us
+        self._seen: dict[str, FoundFile] = {}
+        self._newest = NEVER_BEFORE
+        self.last: tuple[int, list[FoundFile]] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+        remove_temporaries(directory)
+        self._load()
+
+    def is_new(self, path: str) -> bool:
+        return path not in self._seen
+
+    def is_too_old(self, file: FoundFile) -> bool:
+        return file.modified < self._newest - self._max_age_us
+
+    def begin(self, files: Sequence[FoundFile]) -> int:
+        """The files are the next batch from now on; returns its number."""
+        number = 0 if self.last is None else self.last[0] + 1
+        atomic_write(self._directory / f"{number}.json", _encoded(files))
+        fault_point("file_journal.begun")
+        self._note(number, files)
+        if (number + 1) % MERGE == 0:
+            self._merge(number)
+        return number
+
+    def _note(self, number: int, files: Sequence[FoundFile]) -> None:
+        self._seen |= {file.path: file for file in files}
+        self._newest = max((self._newest, *(file.modified for file in files)))
+        self.last = number, list(files)
+
+    def _merge(self, number: int) -> None:
+        """Everything but the last batch, which may have to be handed out again."""
+        self._seen = {path: file for path, file in self._seen.items() if not self.is_too_old(file)}
+        assert self.last is not None
+        last = {file.path for file in self.last[1]}
+        atomic_write(self._directory / f"upto-{number - 1}.json", _encoded([file for file in self._seen.values() if file.path not in last]))
+        fault_point("file_journal.merged")
+        for merged, path in self._numbered("upto-*.json"):
+            if merged < number - 1:
+                path.unlink()
+        for old, path in self._numbered("[0-9]*.json"):
+            if old < number:
+                path.unlink()
+
+    def _load(self) -> None:
+        merged = self._numbered("upto-*.json")
+        if merged:
+            self._note(merged[-1][0], _decoded(merged[-1][1]))
+        for number, path in self._numbered("[0-9]*.json"):
+            if not merged or number > merged[-1][0]:
+                self._note(number, _decoded(path))
+
+    def _numbered(self, pattern: str) -> list[tuple[int, Path]]:
+        return sorted((int(path.stem.removeprefix("upto-")), path) for path in self._directory.glob(pattern))
+
+
+def _encoded(files: Sequence[FoundFile]) -> bytes:
+    return json.dumps([astuple(file) for file in files]).encode()
+
+
+def _decoded(path: Path) -> list[FoundFile]:
+    try:
+        return [FoundFile(int(modified), str(name), int(size)) for modified, name, size in json.loads(path.read_bytes())]
+    except (ValueError, TypeError) as error:
+        raise DataDamaged(f'the journal "{path}" is damaged', hint="Restore it from a backup.") from error
