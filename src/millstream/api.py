@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -144,9 +145,28 @@ class Database:
             for stream in self._engine.streams
         ]
 
+    def definition(self, name: str) -> str | None:
+        """The statement that made the stream, relation, query or sink of this name; None if there is none."""
+        return self._statements.definition(name)
+
+    def tick_seconds(self) -> list[float]:
+        """How long each of the last ticks took, up to a thousand of them."""
+        return [report.seconds for report in self._engine.reports]
+
     def explain(self, sql: str) -> str:
         """The logical and the physical plan of a query."""
         return self._statements.explain(sql)
+
+    @contextmanager
+    def sources_held(self) -> Iterator[None]:
+        """Sources of streams that are created inside start to read only at the end.
+
+        So the queries of a script see their streams from the first row on, however fast the sources are.
+        """
+        with self._sources.held() if self._sources is not None else nullcontext():
+            yield
+            # a query that has not ticked yet would begin where the first rows have already moved the frontier
+            self.flush()
 
     # --- data
 
@@ -154,6 +174,13 @@ class Database:
         """Append rows to a stream, or change a relation; returns how many.  All of them, or none if one does not fit."""
         self._check_open()
         count = self._statements.insert(name, rows, None if at is None else to_micros(at))
+        self._ticker.wake()
+        return count
+
+    def delete(self, name: str, rows: object, *, at: Instant | None = None) -> int:
+        """Take rows out of a relation, one copy of each that is there; returns how many."""
+        self._check_open()
+        count = self._statements.remove(name, rows, None if at is None else to_micros(at))
         self._ticker.wake()
         return count
 

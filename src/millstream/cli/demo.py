@@ -19,7 +19,6 @@ from millstream.cli.demos.network import FLOWS_PER_EVENT_SECOND, QUERIES, SPEED,
 from millstream.cli.demos.network_feed import NetworkFeed
 from millstream.cli.demos.network_screen import line, screen
 from millstream.cli.demos.network_summary import finding, summary
-from millstream.cli.inside import tick_seconds
 from millstream.cli.opening import open_database
 from millstream.cli.options import Master
 from millstream.core.errors import ConfigInvalid, did_you_mean
@@ -55,7 +54,7 @@ def show_network(console: Console, seconds: int, master: str) -> None:
             queries = network.start(db)
             db.flush()
         console.print(f"ready after {time.perf_counter() - began:.1f} s\n")
-        ticks_before = len(tick_seconds(db))
+        ticks_before = len(db.tick_seconds())
         feed = NetworkFeed(seconds=seconds * SPEED, flows_per_second=FLOWS_PER_EVENT_SECOND)
         if console.is_terminal:
             with Live(console=console, auto_refresh=False) as live:
@@ -64,7 +63,7 @@ def show_network(console: Console, seconds: int, master: str) -> None:
             progress = network.drive(db, queries, feed, _lines(console))
         scan, bulk = feed.incidents
         findings = [finding(scan, "alarms", queries["alarms"].changes()), finding(bulk, "talkers", queries["talkers"].changes())]
-        _conclude(console, summary(progress, findings, tick_seconds(db)[ticks_before:]))
+        _conclude(console, summary(progress, findings, db.tick_seconds()[ticks_before:]))
 
 
 def _introduce(console: Console) -> None:

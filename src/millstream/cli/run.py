@@ -18,7 +18,6 @@ from rich.text import Text
 from millstream.api import Database, Query
 from millstream.cli.display import make_console, show_table
 from millstream.cli.follow import Follower, Pace
-from millstream.cli.inside import definition, sources_held
 from millstream.cli.opening import open_database
 from millstream.cli.options import Location, Master, ScriptFile, read_text
 from millstream.cli.statements import Piece, split_statements
@@ -54,7 +53,7 @@ def run(
         # what a query said before this run is not news; what it says from here on is
         followers = {query.name: Follower(query, since=query.frontier) for query in db.queries()}
         try:
-            with sources_held(db):
+            with db.sources_held():
                 for piece in pieces:
                     _execute(db, piece, file, console, followers)
             drained = until == "drained" or (seconds is None and not _has_sources(db))
@@ -93,7 +92,7 @@ def _exists_already(db: Database, sql: str) -> bool:
     statement = parse_one(sql)
     if not isinstance(statement, CreateStream | CreateRelation | CreateQuery | CreateSink):
         return False
-    existing = definition(db, statement.name)
+    existing = db.definition(statement.name)
     if existing is None or parse_one(existing) == statement:
         return existing is not None
     raise AlreadyExists(

@@ -119,6 +119,10 @@ class Statements:
         with self._engine.lock:
             return self._relations.delete_rows(entry.name, rows, self._instant(at))
 
+    def definition(self, name: str) -> str | None:
+        """The statement that made the object of this name, None if there is no such object."""
+        return next((saved.sql for saved in self._file.entries if _names(parse_one(saved.sql), name)), None)
+
     def deliver(self) -> None:
         """Bring every sink up to its query's frontier."""
         with self._engine.lock:

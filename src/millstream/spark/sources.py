@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -58,10 +59,14 @@ class Sources:
         self._arrived = arrived
         self._running: dict[str, _Running] = {}
         self._failures: dict[str, MillstreamError] = {}
+        self._held: dict[str, StreamEntry] | None = None
 
     def start(self, entry: StreamEntry) -> None:
         """Begin, or go on, reading the source that the stream was declared with."""
         assert entry.format is not None
+        if self._held is not None:
+            self._held[entry.name] = entry
+            return
         self._failures.pop(entry.name, None)
         reader = fast_file_reader(entry)
         if reader is None:
@@ -88,7 +93,20 @@ class Sources:
         """The source could not even be started."""
         self._failures[name] = error
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is started inside begins to read at the end."""
+        waiting = self._held = {}
+        try:
+            yield
+        finally:
+            self._held = None
+        for entry in waiting.values():
+            self.start(entry)
+
     def stop(self, name: str) -> None:
+        if self._held is not None:
+            self._held.pop(name, None)
         source = self._running.pop(name, None)
         if source is not None:
             source.stop()

@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.api import Database
-from millstream.cli.inside import remove
 from millstream.cli.scripts.batching import Batching
 from millstream.cli.scripts.blocks import (
     Advance,
@@ -147,7 +146,7 @@ class _Run:
             if change.sign > 0:
                 self.db.insert(block.target, table, at=block.at)
             else:
-                remove(self.db, block.target, table, block.at)
+                self.db.delete(block.target, table, at=block.at)
             self._maybe_flush()
 
     def _maybe_flush(self) -> None:
