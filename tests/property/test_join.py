@@ -1,0 +1,103 @@
+"""JoinOp against the nested loop: every instant, any cut, any type, rows that leave as their partners come."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.core.schema import Field, Schema
+from millstream.core.signed_batch import SignedBatch
+from millstream.operators.join import JoinOp
+from property.histories import Bag, Change, History, bag, comparable, contents_at, histories, signed_batch
+from property.test_aggregate import KEY_TYPES
+
+Keys = list[tuple[str, str]]
+
+
+def join(left: Schema, right: Schema, keys: Keys, null_safe: list[bool]) -> JoinOp:
+    output = Schema(tuple(left) + tuple(Field(f"r_{field.name}", field.type) for field in right))
+    return JoinOp(left, right, keys, null_safe, output)
+
+
+def steps(left: History, right: History) -> list[tuple[SignedBatch, SignedBatch, int]]:
+    """Both histories cut at the same frontiers."""
+    cuts, after = [], -100
+    for frontier in sorted(left.cuts | right.cuts | {max(left.instants() + right.instants(), default=0)}):
+        parts = [[change for change in history.changes if after < change[0] <= frontier] for history in (left, right)]
+        cuts.append((signed_batch(left.schema, parts[0]), signed_batch(right.schema, parts[1]), frontier))
+        after = frontier
+    return cuts
+
+
+def changes_of(operator: JoinOp, left: History, right: History) -> list[Change]:
+    return [change for mine, theirs, frontier in steps(left, right) for change in operator.step_both(mine, theirs, frontier).changes()]
+
+
+def join_slow(left: History, right: History, keys: Keys, null_safe: list[bool], now: int) -> Bag:
+    def match(a: object, b: object, safe: bool) -> bool:
+        return comparable(a) == comparable(b) and (safe or a is not None)
+
+    places = [(left.schema.names.index(a), right.schema.names.index(b)) for a, b in keys]
+    return bag(
+        one + other
+        for one in left.rows_at(now)
+        for other in right.rows_at(now)
+        if all(match(one[i], other[j], safe) for (i, j), safe in zip(places, null_safe, strict=True))
+    )
+
+
+def check(left: History, right: History, keys: Keys, null_safe: list[bool]) -> None:
+    changes = changes_of(join(left.schema, right.schema, keys, null_safe), left, right)
+    assert [change[0] for change in changes] == sorted(change[0] for change in changes)
+    for now in sorted({-100, *left.instants(), *right.instants()}):
+        assert contents_at(changes, now) == join_slow(left, right, keys, null_safe, now)
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(Schema.of(k="INT", v="STRING")), histories(Schema.of(k="INT", x="DOUBLE")), st.booleans())
+def test_pairs_equal_recomputation(left: History, right: History, null_safe: bool) -> None:
+    check(left, right, [("k", "k")], [null_safe])
+
+
+@pytest.mark.parametrize("type_", [name for name in KEY_TYPES if not name.startswith(("ARRAY", "STRUCT"))])
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_keys_of_every_type(type_: str, data: st.DataObject) -> None:
+    schema = Schema.of(k=type_, v="TINYINT")
+    check(data.draw(histories(schema)), data.draw(histories(schema)), [("k", "k")], [data.draw(st.booleans())])
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(a="STRING", b="INT"), size=12), histories(Schema.of(b="INT", a="STRING", c="FLOAT"), size=12), st.booleans())
+def test_several_keys(left: History, right: History, null_safe: bool) -> None:
+    check(left, right, [("a", "a"), ("b", "b")], [False, null_safe])
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(a="DOUBLE"), size=8), histories(Schema.of(b="ARRAY<INT>"), size=8))
+def test_without_keys_every_row_meets_every_row(left: History, right: History) -> None:
+    check(left, right, [], [])
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(k="STRING", v="DECIMAL(20,2)")), histories(Schema.of(k="STRING", w="BIGINT")))
+def test_saved_state_goes_on_as_if_nothing_had_happened(left: History, right: History) -> None:
+    lasting = join(left.schema, right.schema, [("k", "k")], [False])
+    for mine, theirs, frontier in steps(left, right):
+        loaded = join(left.schema, right.schema, [("k", "k")], [False])
+        loaded.load(lasting.save())
+        expected = sorted(map(repr, lasting.step_both(mine, theirs, frontier).changes()))
+        assert sorted(map(repr, loaded.step_both(mine, theirs, frontier).changes())) == expected
+        assert loaded.state_rows() == lasting.state_rows()
+        lasting = loaded
+
+
+@settings(deadline=None)
+@given(histories(Schema.of(k="INT")), histories(Schema.of(k="INT")))
+def test_nothing_is_kept_of_rows_that_left(left: History, right: History) -> None:
+    operator = join(left.schema, right.schema, [("k", "k")], [True])
+    for mine, theirs, frontier in steps(left, right):
+        operator.step_both(mine, theirs, frontier)
+        assert operator.state_rows() == len({*contents_at(left.changes, frontier)}) + len({*contents_at(right.changes, frontier)})
+        assert len(operator._keys) == len({row[0] for history in (left, right) for row in history.rows_at(frontier)})
