@@ -76,6 +76,13 @@ def _kept(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row[2] is not None and row[2] > 1]
 
 
+def _of_groups(groups: list[tuple[int, int | None]]) -> Bag:
+    sums = {n: [s for m, s in groups if m == n] for n, _ in groups}
+    return Counter(
+        (n, len(found), sum(s for s in found if s is not None) if any(s is not None for s in found) else None) for n, found in sums.items()
+    )
+
+
 QUERIES = {
     "rows": QueryModel("SELECT k, v + 1 AS w FROM s {window}", lambda rows: Counter((k, None if v is None else v + 1) for _, k, v in rows)),
     "filtered": QueryModel("SELECT v FROM s {window} WHERE v > 1", lambda rows: Counter((v,) for _, _, v in _kept(rows))),
@@ -107,6 +114,10 @@ QUERIES = {
     "global having": QueryModel(
         "SELECT max(v) AS m FROM s {window} HAVING count(*) > 1",
         lambda rows: Counter([(max(_values(rows), default=None),)]) if len(rows) > 1 else Counter(),
+    ),
+    "aggregate of aggregates": QueryModel(
+        "SELECT n, count(*) AS groups, sum(s) AS s FROM (SELECT k, count(*) AS n, sum(v) AS s FROM s {window} GROUP BY k) AS t GROUP BY n",
+        lambda rows: _of_groups([(len(g), _sum(g)) for g in _grouped(rows, lambda row: row[1]).values()]),
     ),
     "distinct": QueryModel("SELECT DISTINCT k FROM s {window}", lambda rows: Counter({(k,) for _, k, _ in rows})),
 }

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators.join import JoinOp
+from millstream.plan.logical import JoinKey
 from property.histories import Bag, Change, History, bag, comparable, contents_at, histories, signed_batch
 from property.test_aggregate import KEY_TYPES
 
@@ -17,7 +18,7 @@ Keys = list[tuple[str, str]]
 
 def join(left: Schema, right: Schema, keys: Keys, null_safe: list[bool]) -> JoinOp:
     output = Schema(tuple(left) + tuple(Field(f"r_{field.name}", field.type) for field in right))
-    return JoinOp(left, right, keys, null_safe, output)
+    return JoinOp(left, right, [JoinKey(one, other, safe) for (one, other), safe in zip(keys, null_safe, strict=True)], output)
 
 
 def steps(left: History, right: History) -> list[tuple[SignedBatch, SignedBatch, int]]:
@@ -31,7 +32,7 @@ def steps(left: History, right: History) -> list[tuple[SignedBatch, SignedBatch,
 
 
 def changes_of(operator: JoinOp, left: History, right: History) -> list[Change]:
-    return [change for mine, theirs, frontier in steps(left, right) for change in operator.step_both(mine, theirs, frontier).changes()]
+    return [change for mine, theirs, _ in steps(left, right) for change in operator.step(mine, theirs).changes()]
 
 
 def join_slow(left: History, right: History, keys: Keys, null_safe: list[bool], now: int) -> Bag:
@@ -84,11 +85,11 @@ def test_without_keys_every_row_meets_every_row(left: History, right: History) -
 @given(histories(Schema.of(k="STRING", v="DECIMAL(20,2)")), histories(Schema.of(k="STRING", w="BIGINT")))
 def test_saved_state_goes_on_as_if_nothing_had_happened(left: History, right: History) -> None:
     lasting = join(left.schema, right.schema, [("k", "k")], [False])
-    for mine, theirs, frontier in steps(left, right):
+    for mine, theirs, _ in steps(left, right):
         loaded = join(left.schema, right.schema, [("k", "k")], [False])
         loaded.load(lasting.save())
-        expected = sorted(map(repr, lasting.step_both(mine, theirs, frontier).changes()))
-        assert sorted(map(repr, loaded.step_both(mine, theirs, frontier).changes())) == expected
+        expected = sorted(map(repr, lasting.step(mine, theirs).changes()))
+        assert sorted(map(repr, loaded.step(mine, theirs).changes())) == expected
         assert loaded.state_rows() == lasting.state_rows()
         lasting = loaded
 
@@ -98,6 +99,6 @@ def test_saved_state_goes_on_as_if_nothing_had_happened(left: History, right: Hi
 def test_nothing_is_kept_of_rows_that_left(left: History, right: History) -> None:
     operator = join(left.schema, right.schema, [("k", "k")], [True])
     for mine, theirs, frontier in steps(left, right):
-        operator.step_both(mine, theirs, frontier)
+        operator.step(mine, theirs)
         assert operator.state_rows() == len({*contents_at(left.changes, frontier)}) + len({*contents_at(right.changes, frontier)})
         assert len(operator._keys) == len({row[0] for history in (left, right) for row in history.rows_at(frontier)})

@@ -64,12 +64,14 @@ class _Binder:
 
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
-        from_ = select.args.get("from_")
-        if from_ is None:
+        if select.args.get("from_") is None:
             hint = "Name a stream: SELECT ... FROM my_stream."
             raise NotSupported("a continuous query needs FROM", hint=hint, span=span_of(select), sql=self._sql)
-        source, scope = bind_from(from_, self._catalog, self.select, self._sql)
-        plan = self._filtered(source.plan, select.args.get("where"), scope)
+        self._check_where(select.args.get("where"))
+        source, scope, conditions = bind_from(select, self._catalog, self.select, self._sql)
+        plan = source.plan
+        for condition in conditions:
+            plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
         items = bind_items(select, scope)
         keys = group_keys(select.args.get("group"), items, scope)
         if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
@@ -80,20 +82,13 @@ class _Binder:
 
     # --- clauses ---------------------------------------------------------------------------
 
-    def _filtered(self, plan: Plan, where: exp.Where | None, scope: Scope) -> Plan:
-        if where is None:
-            return plan
-        condition = where.this
-        check_expression(condition, self._sql)
-        refuse_stars(condition, self._sql)
-        refuse_aggregate(condition, "WHERE", self._sql)
-        return Filter(plan, bind_condition(scope.bare(condition), scope, self._sql, "WHERE"))
+    def _check_where(self, where: exp.Where | None) -> None:
+        if where is not None:
+            check_expression(where.this, self._sql)
+            refuse_stars(where.this, self._sql)
+            refuse_aggregate(where.this, "WHERE", self._sql)
 
     def _grouped(self, source: BoundSelect, select: exp.Select, items: list[Item], grouping: Grouping, scope: Scope) -> BoundSelect:
-        if source.has_aggregate:
-            raise not_supported(
-                "an aggregate over an aggregate", select.args.get("from_"), self._sql, "Name the inner one with CREATE QUERY."
-            )
         above = [replace(item, tree=grouping.above(item.tree)) for item in items]
         having = select.args.get("having")
         condition = self._having(having, items, grouping, scope) if having is not None else None

@@ -45,11 +45,15 @@ class Visible:
 
 @dataclass(frozen=True)
 class Source:
-    """One item of FROM.  `described` is for messages: `stream "trades"`."""
+    """One item of FROM.  `described` is for messages: `stream "trades"`.
+
+    `merged` columns were joined to those of an item before with USING: they are meant only with the qualifier.
+    """
 
     qualifier: str | None
     described: str
     columns: tuple[Visible, ...]
+    merged: frozenset[str] = frozenset()  # plan columns
 
     def named(self, name: str) -> list[Visible]:
         return [visible for visible in self.columns if visible.name.lower() == name.lower()]
@@ -63,6 +67,13 @@ class Scope:
     @property
     def columns(self) -> tuple[Visible, ...]:
         return tuple(visible for source in self.sources for visible in source.columns)
+
+    @property
+    def starred(self) -> tuple[Visible, ...]:
+        """What * means: every column once, those of USING first."""
+        shown = [visible for source in self.sources for visible in source.columns if visible.column not in source.merged]
+        merged = {visible.name.lower() for source in self.sources for visible in source.columns if visible.column in source.merged}
+        return tuple(sorted(shown, key=lambda visible: visible.name.lower() not in merged))
 
     def type_of(self, column: exp.Column) -> tuple[str, pa.DataType]:
         """For `bind_scalar`: the type of a column that `bare` has left in a tree."""
@@ -133,7 +144,7 @@ class Scope:
         return next((source for source in self.sources if source.qualifier and source.qualifier.lower() == name.lower()), None)
 
     def _unqualified(self, name: str) -> list[Visible]:
-        return [visible for source in self.sources for visible in source.named(name)]
+        return [visible for source in self.sources for visible in source.named(name) if visible.column not in source.merged]
 
     # --- errors ----------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ def _star(tree: exp.Expr) -> exp.Star | None:
 def _expanded(tree: exp.Expr, star: exp.Star, scope: Scope) -> list[Visible]:
     if star.args.get("replace") or star.args.get("rename"):
         raise not_supported("REPLACE or RENAME behind *", tree, scope.sql)
-    columns = scope.source(tree.args["table"]).columns if isinstance(tree, exp.Column) else scope.columns
+    columns = scope.source(tree.args["table"]).columns if isinstance(tree, exp.Column) else scope.starred
     left_out = star.args.get("except_") or []
     for column in left_out:
         if column.name.lower() not in (visible.name.lower() for visible in columns):

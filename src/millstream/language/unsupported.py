@@ -11,11 +11,11 @@ from sqlglot import exp
 from millstream.core.errors import NotSupported
 from millstream.language.spans import span_of
 
-_SELECT = {"expressions", "distinct", "from_", "where", "group", "having", "to_stream", "hint"}
+_SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint"}
 _TABLE = {"this", "alias", "stream_window"}
 _GROUP = {"expressions", "all"}
 _CLAUSES = {
-    "with_": "WITH", "joins": "a join", "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
+    "with_": "WITH", "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "windows": "WINDOW", "qualify": "QUALIFY", "pivots": "PIVOT",
     "sample": "TABLESAMPLE", "grouping_sets": "GROUPING SETS", "cube": "CUBE", "rollup": "ROLLUP", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.errors import InternalError
-from millstream.core.instant import Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.kernels import join_lists
@@ -27,25 +25,26 @@ from millstream.kernels.arrow_buffers import frozen, plain
 from millstream.kernels.compiled import Ints
 from millstream.kernels.join_lists import COPIES, COUNT, HEAD
 from millstream.kernels.key_table import KeyTable
-from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
+from millstream.operators.operator import Arrays, prefixed, without_prefix
+from millstream.plan.logical import JoinKey
 
 _EVERYWHERE = pa.scalar(0, pa.int64())
 """The key of all rows where a join has no keys."""
 
 
-class JoinOp(Operator):
-    """`keys` are pairs of columns, left and right, of the same type.  NULL equals nothing, or NULL where `null_safe` says so."""
+class JoinOp:
+    """Two inputs, so not an `Operator`, but the same contract.  The columns of a key have the same type on both sides."""
 
-    def __init__(self, left: Schema, right: Schema, keys: Sequence[tuple[str, str]], null_safe: Sequence[bool], output: Schema) -> None:
+    def __init__(self, left: Schema, right: Schema, keys: Sequence[JoinKey], output: Schema) -> None:
         assert len(output) == len(left) + len(right)
         self.schema = output
-        types = [left[name].type for name, _ in keys] or [_EVERYWHERE.type]
-        self._keys = KeyTable(types)
-        self._left = _Side(left, [name for name, _ in keys], null_safe)
-        self._right = _Side(right, [name for _, name in keys], null_safe)
+        self._keys = KeyTable([left[key.left].type for key in keys] or [_EVERYWHERE.type])
+        null_safe = [key.null_safe for key in keys]
+        self._left = _Side(left, [key.left for key in keys], null_safe)
+        self._right = _Side(right, [key.right for key in keys], null_safe)
         self._latest: Ints = np.empty(0, np.int64)
 
-    def step_both(self, left: SignedBatch, right: SignedBatch, frontier: Micros) -> SignedBatch:
+    def step(self, left: SignedBatch, right: SignedBatch) -> SignedBatch:
         left_changes, right_changes = self._left.keyed(left, self._keys), self._right.keyed(right, self._keys)
         self._reserve_keys()
         found = [
@@ -57,12 +56,6 @@ class JoinOp(Operator):
         self._right.apply(right_changes)
         self._forget(np.concatenate([left_changes.key, right_changes.key]))
         return merge_by_instant([_by_instant(part) for part in found])
-
-    def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
-        raise InternalError("a join has two inputs")
-
-    def contents(self, input_contents: object) -> pa.RecordBatch:
-        raise InternalError("a join does not keep its pairs")
 
     def save(self) -> Arrays:
         return prefixed(self._left.save(), "left") | prefixed(self._right.save(), "right")

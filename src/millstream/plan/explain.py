@@ -8,14 +8,29 @@ Logical plan                         Physical plan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millstream.core.schema import type_name
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.logical import (
+    Aggregate,
+    BoundQuery,
+    Filter,
+    Join,
+    JoinKey,
+    Plan,
+    Project,
+    Scan,
+    ToStream,
+    Window,
+    children,
+)
 from millstream.plan.physical import (
     AggregateExec,
     Exec,
     FilterExec,
     FilterStep,
     Fragment,
+    JoinExec,
     NetExec,
     PhysicalPlan,
     ProjectExec,
@@ -44,7 +59,7 @@ def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan) -> str:
 
 def _logical(plan: Plan, depth: int) -> list[str]:
     lines = ["  " * depth + _describe(plan)]
-    return lines if isinstance(plan, Scan) else lines + _logical(plan.input, depth + 1)
+    return lines + [line for child in children(plan) for line in _logical(child, depth + 1)]
 
 
 def _describe(plan: Plan) -> str:
@@ -60,6 +75,8 @@ def _describe(plan: Plan) -> str:
         case Aggregate():
             keys = f" by {', '.join(plan.keys)}" if plan.keys else ""
             return f"Aggregate{keys}: {', '.join(map(str, plan.calls)) or 'distinct'}"
+        case Join():
+            return f"Join {_keys(plan.keys)}"
         case ToStream():
             return plan.kind.upper()
 
@@ -93,12 +110,18 @@ def _describe_exec(node: Exec) -> str:
             return f"Window {node.spec}, {holds}"
         case AggregateExec():
             return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
+        case JoinExec():
+            return f"Join {_keys(node.keys)}, holds the rows of both sides"
         case NetExec():
             return "Net equal rows of one instant"
         case ToStreamExec():
             return node.kind.upper()
         case RStreamExec():
             return "RSTREAM, holds the relation"
+
+
+def _keys(keys: Sequence[JoinKey]) -> str:
+    return f"on {' and '.join(map(str, keys))}" if keys else "of every row with every row"
 
 
 def _describe_step(step: RowWiseStep) -> str:

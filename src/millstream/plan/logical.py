@@ -1,7 +1,7 @@
 """Logical nodes: what a query means, with no word on how it runs.
 
-    Scan ─► Filter/Project ─► Window ─► Filter/Project ─► Aggregate ─► Filter/Project ─► ToStream
-    stream ───────────────────┤ relation ──────────────────────────────────────────────┤ stream
+    Scan ─► Filter/Project ─► Window ─► Filter/Project/Join/Aggregate/... ─► ToStream
+    stream ───────────────────┤ relation ───────────────────────────────────┤ stream
 
 Nodes are immutable and check themselves on construction; rules rebuild them with
 `dataclasses.replace`.  Column names are unique inside every schema.
@@ -9,7 +9,8 @@ Nodes are immutable and check themselves on construction; rules rebuild them wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -113,6 +114,36 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class JoinKey:
+    """left = right; where `null_safe`, NULL equals NULL."""
+
+    left: str
+    right: str
+    null_safe: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.left} {'<=>' if self.null_safe else '='} {self.right}"
+
+
+@dataclass(frozen=True)
+class Join:
+    """All pairs of a left and a right row with equal keys.  The columns of both sides have different names."""
+
+    left: Plan
+    right: Plan
+    keys: tuple[JoinKey, ...]
+
+    def __post_init__(self) -> None:
+        _require(frozenset(key.left for key in self.keys), self.left.schema, "a join")
+        _require(frozenset(key.right for key in self.keys), self.right.schema, "a join")
+        assert len(set(self.schema.names)) == len(self.schema), "the sides of a join share a column name"
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.left.schema.fields + self.right.schema.fields)
+
+
+@dataclass(frozen=True)
 class ToStream:
     """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever something moves."""
 
@@ -124,7 +155,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Join | ToStream
 
 
 @dataclass(frozen=True)
@@ -141,7 +172,26 @@ class BoundQuery:
 
 
 def children(plan: Plan) -> tuple[Plan, ...]:
-    return () if isinstance(plan, Scan) else (plan.input,)
+    match plan:
+        case Scan():
+            return ()
+        case Join():
+            return (plan.left, plan.right)
+        case _:
+            return (plan.input,)
+
+
+def with_children(plan: Plan, new: Sequence[Plan]) -> Plan:
+    """The same node over other inputs; the node itself if they are the same."""
+    if all(one is other for one, other in zip(children(plan), new, strict=True)):
+        return plan
+    match plan:
+        case Scan():
+            return plan
+        case Join():
+            return replace(plan, left=new[0], right=new[1])
+        case _:
+            return replace(plan, input=new[0])
 
 
 def scans(plan: Plan) -> tuple[Scan, ...]:

@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall
+from millstream.plan.logical import AggregateCall, JoinKey
 from millstream.plan.window import TimeWindow
 
 
@@ -122,6 +122,14 @@ class AggregateExec:
 
 
 @dataclass(frozen=True)
+class JoinExec:
+    left: Exec
+    right: Exec
+    keys: tuple[JoinKey, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class NetExec:
     """Equal rows that enter and leave at the same instant cancel."""
 
@@ -145,7 +153,7 @@ class RStreamExec:
     schema: Schema
 
 
-Exec = SourceExec | ReceiveExec | FilterExec | ProjectExec | WindowExec | AggregateExec | NetExec | ToStreamExec | RStreamExec
+Exec = SourceExec | ReceiveExec | FilterExec | ProjectExec | WindowExec | AggregateExec | JoinExec | NetExec | ToStreamExec | RStreamExec
 
 
 @dataclass(frozen=True)
@@ -179,6 +187,8 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
     match node:
         case SourceExec() | ReceiveExec():
             return ()
+        case JoinExec():
+            return (node.left, node.right)
         case RStreamExec():
             return (node.input, *node.moments)
         case _:
@@ -223,7 +233,7 @@ def keeps_contents(node: Exec) -> bool:
             return True
         case WindowExec():
             return not node.spec.grows_only
-        case SourceExec() | ReceiveExec() | ToStreamExec() | RStreamExec():
+        case SourceExec() | ReceiveExec() | JoinExec() | ToStreamExec() | RStreamExec():
             return False
         case _:
             return keeps_contents(node.input)

@@ -13,14 +13,27 @@ themselves travel, through a second stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from millstream.core.errors import NotSupported
 from millstream.plan.duckdb_sql import to_duckdb
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.logical import (
+    Aggregate,
+    BoundQuery,
+    Filter,
+    Join,
+    JoinKey,
+    Plan,
+    Project,
+    Scan,
+    ToStream,
+    Window,
+    children,
+    scans,
+)
 from millstream.plan.physical import (
     AggregateExec,
     Anywhere,
@@ -31,6 +44,7 @@ from millstream.plan.physical import (
     FilterExec,
     FilterStep,
     Fragment,
+    JoinExec,
     NetExec,
     PhysicalPlan,
     ProjectExec,
@@ -84,6 +98,8 @@ class _Planner:
                 return _window(self._place(plan.input), plan)
             case Aggregate():
                 return self._aggregate(plan)
+            case Join():
+                return self._join(plan)
             case ToStream():
                 raise NotSupported(
                     "ISTREAM, DSTREAM and RSTREAM stand at the top of a query", hint="Name the inner query and read it as a stream."
@@ -101,6 +117,27 @@ class _Planner:
         below = self._meet(self._place(plan.input), plan.keys)
         spread = below.distribution if plan.keys else Single()
         return _Placed(AggregateExec(below.node, plan.keys, plan.calls, plan.schema), spread, netted=True, append_only=False)
+
+    def _join(self, plan: Join) -> _Placed:
+        left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)
+        append_only = left.append_only and right.append_only
+        node = JoinExec(left.node, right.node, plan.keys, plan.schema)
+        return _Placed(node, left.distribution, netted=append_only, append_only=append_only)
+
+    def _side_by_side(self, left: _Placed, right: _Placed, keys: Sequence[JoinKey]) -> tuple[_Placed, _Placed]:
+        """Rows that can meet end up in one bucket: both sides split by the same of the keys, as one of them is already if possible."""
+        by_left, by_right = {key.left: key for key in keys}, {key.right: key for key in keys}
+        if not keys or not all(_hashable(left.node.schema[key.left].type) for key in keys):
+            return self._gathered(left), self._gathered(right)
+        chosen = tuple(keys)
+        if isinstance(left.distribution, ByKey) and set(left.distribution.columns) <= set(by_left):
+            chosen = tuple(by_left[name] for name in left.distribution.columns)
+        elif isinstance(right.distribution, ByKey) and set(right.distribution.columns) <= set(by_right):
+            chosen = tuple(by_right[name] for name in right.distribution.columns)
+        return self._split(left, ByKey(tuple(key.left for key in chosen))), self._split(right, ByKey(tuple(key.right for key in chosen)))
+
+    def _split(self, placed: _Placed, spread: Distribution) -> _Placed:
+        return placed if placed.distribution == spread else self._exchanged(placed, spread)
 
     def _to_stream(self, plan: ToStream) -> _Placed:
         if plan.kind == "rstream":
@@ -190,18 +227,14 @@ def _stage(node: Exec, fragments: list[Fragment]) -> int:
 
 
 def _windows(plan: Plan) -> list[Window]:
-    if isinstance(plan, Scan):
-        return []
     here = [plan] if isinstance(plan, Window) else []
-    return here + _windows(plan.input)
+    return here + [window for child in children(plan) for window in _windows(child)]
 
 
 def _bare_window(window: Window) -> Window:
     """The window over all rows of its stream, whatever filters were pushed below it: RSTREAM wakes up with each of them."""
-    below: Plan = window.input
-    while not isinstance(below, Scan):
-        below = below.input
-    return replace(window, input=replace(below, columns=below.columns[:1]))
+    (scan,) = scans(window)
+    return replace(window, input=replace(scan, columns=scan.columns[:1]))
 
 
 def _hashable(type_: pa.DataType) -> bool:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from millstream.plan.logical import Plan, Scan
+from millstream.plan.logical import Plan, children, with_children
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.merge_filters import merge_filters
 from millstream.plan.rules.merge_projects import merge_projects
 from millstream.plan.rules.prune_columns import prune_columns
+from millstream.plan.rules.push_filter_below_join import push_filter_below_join
 from millstream.plan.rules.push_filter_below_window import push_filter_below_window
 from millstream.plan.rules.push_project_below_window import push_project_below_window
 
 Rule = Callable[[Plan], Plan]
 
-NODE_RULES: tuple[Rule, ...] = (push_filter_below_window, push_project_below_window, merge_filters, merge_projects)
+NODE_RULES: tuple[Rule, ...] = (
+    push_filter_below_join,
+    push_filter_below_window,
+    push_project_below_window,
+    merge_filters,
+    merge_projects,
+)
 """In order; tried at every node, from the root down, until nothing changes."""
 
 PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
@@ -38,7 +44,4 @@ def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:
 def _pass(plan: Plan, rules: list[Rule]) -> Plan:
     for rule in rules:
         plan = rule(plan)
-    if isinstance(plan, Scan):
-        return plan
-    below = _pass(plan.input, rules)
-    return plan if below is plan.input else replace(plan, input=below)
+    return with_children(plan, [_pass(child, rules) for child in children(plan)])

@@ -18,6 +18,7 @@ from millstream.core.instant import Micros
 from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
+from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
 from millstream.operators.row_wise import FilterOp, ProjectOp
@@ -28,6 +29,7 @@ from millstream.plan.physical import (
     AggregateExec,
     Exec,
     FilterExec,
+    JoinExec,
     NetExec,
     ProjectExec,
     ReceiveExec,
@@ -50,20 +52,27 @@ class _Node:
 
 
 @dataclass(frozen=True)
+class _JoinNode:
+    operator: JoinOp
+    left: _Tree
+    right: _Tree
+
+
+@dataclass(frozen=True)
 class _RStreamNode:
     operator: RStreamOp
     below: _Tree
     moments: tuple[_Tree, ...]
 
 
-_Tree = _Input | _Node | _RStreamNode
+_Tree = _Input | _Node | _JoinNode | _RStreamNode
 
 
 class Circuit:
     def __init__(self, root: Exec, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.inputs: list[SourceExec | ReceiveExec] = []
-        self._nodes: list[_Node | _RStreamNode] = []
+        self._nodes: list[_Node | _JoinNode | _RStreamNode] = []
         self._tree = self._build(root)
         self._started = False
 
@@ -78,7 +87,7 @@ class Circuit:
     def prime(self, position: int, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
         """Give the windows over source `position` back their rows up to the frontier, without any change coming out."""
         for node in self._nodes:
-            if isinstance(node.operator, TimeWindowOp) and node.below == _Input(position):
+            if isinstance(node, _Node) and isinstance(node.operator, TimeWindowOp) and node.below == _Input(position):
                 node.operator.prime(ts, rows, frontier)
 
     def contents(self) -> pa.RecordBatch:
@@ -105,13 +114,16 @@ class Circuit:
             case SourceExec() | ReceiveExec():
                 self.inputs.append(node)
                 return _Input(len(self.inputs) - 1)
+            case JoinExec():
+                operator = JoinOp(node.left.schema, node.right.schema, node.keys, node.schema)
+                return self._added(_JoinNode(operator, self._build(node.left), self._build(node.right)))
             case RStreamExec():
                 below = self._build(node.input)
                 return self._added(_RStreamNode(RStreamOp(node.schema), below, tuple(self._build(moment) for moment in node.moments)))
             case _:
                 return self._added(_Node(self._operator(node), self._build(node.input)))
 
-    def _added(self, node: _Node | _RStreamNode) -> _Tree:
+    def _added(self, node: _Node | _JoinNode | _RStreamNode) -> _Tree:
         self._nodes.append(node)
         return node
 
@@ -139,6 +151,9 @@ def _run(tree: _Tree, batches: Sequence[SignedBatch], frontier: Micros, *, first
             changes = tree.operator.step(_run(tree.below, batches, frontier, first=first), frontier)
             # a start row rises through the operators above like any other change
             return merge_by_instant([tree.operator.start(), changes]) if first else changes
+        case _JoinNode():
+            sides = [_run(side, batches, frontier, first=first) for side in (tree.left, tree.right)]
+            return tree.operator.step(sides[0], sides[1])
         case _RStreamNode():
             moments = [_run(moment, batches, frontier, first=first) for moment in tree.moments]
             return tree.operator.step(_run(tree.below, batches, frontier, first=first), moments)

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from millstream.plan.expression import Named
-from millstream.plan.logical import Plan, Project, Scan
+from millstream.plan.logical import Plan, Project, children, with_children
 
 
 def drop_idle_projects(plan: Plan) -> Plan:
@@ -14,12 +12,10 @@ def drop_idle_projects(plan: Plan) -> Plan:
 
     A rule over whole plans, after pruning has made the columns of both sides equal.
     """
-    if isinstance(plan, Scan):
-        return plan
-    below = drop_idle_projects(plan.input)
-    if isinstance(plan, Project) and plan.schema == below.schema and all(_repeats(named) for named in plan.columns):
-        return below
-    return plan if below is plan.input else replace(plan, input=below)
+    plan = with_children(plan, [drop_idle_projects(child) for child in children(plan)])
+    if isinstance(plan, Project) and plan.schema == plan.input.schema and all(_repeats(named) for named in plan.columns):
+        return plan.input
+    return plan
 
 
 def _repeats(named: Named) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.core.schema import Field
-from millstream.plan.logical import Aggregate, Filter, Plan, Project, Scan, ToStream, Window
+from millstream.plan.logical import Aggregate, Filter, Join, Plan, Project, Scan, ToStream, Window
 from millstream.plan.window import RowsWindow
 
 
@@ -34,6 +34,9 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             calls = tuple(call for call in plan.calls if call.name in wanted)
             read = frozenset(plan.keys) | {call.argument for call in calls if call.argument}
             return replace(plan, calls=calls, input=_pruned(plan.input, read))
+        case Join():
+            read = wanted | {name for key in plan.keys for name in (key.left, key.right)}
+            return replace(plan, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
 

@@ -1,0 +1,178 @@
+"""Joins through the whole engine, without a JVM: two streams, every pair of windows, every instant, whatever happens in between."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inline import InlineRunner, open_inline
+from millstream.core.instant import BEGINNING
+from millstream.plan.rewrite import RULES
+from millstream.runtime import tick
+from property.engine_model import WINDOWS, Action, Bag, Row, StreamModel, WindowModel, actions
+from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
+
+DDL = "CREATE STREAM {name} (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}"
+
+
+@dataclass(frozen=True)
+class JoinModel:
+    """`answer` gets the contents of the windows in the order in which they stand in FROM."""
+
+    sql: str  # with {0}, {1}, ... for the windows
+    streams: tuple[str, ...]
+    answer: Callable[..., Bag]
+
+
+def equal(one: Any, other: Any) -> bool:
+    return one is not None and one == other
+
+
+def less(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one < other
+
+
+def pairs(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool]) -> list[tuple[Row, Row]]:
+    return [(one, other) for one in a for other in b if on(one, other)]
+
+
+def same_key(one: Row, other: Row) -> bool:
+    return equal(one[1], other[1])
+
+
+def grouped(found: list[tuple[Row, Row]]) -> Bag:
+    groups: dict[str | None, list[int | None]] = {}
+    for one, other in found:
+        groups.setdefault(one[1], []).append(other[2])
+    return Counter(
+        (k, len(vs), sum(v for v in vs if v is not None) if any(v is not None for v in vs) else None) for k, vs in groups.items()
+    )
+
+
+JOINS = {
+    "equal keys": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2], y[2]) for x, y in pairs(a, b, same_key)),
+    ),
+    "of a stream with itself": JoinModel(
+        "SELECT a.v, b.k FROM s {0} AS a, s {1} AS b WHERE a.v = b.v AND a.k <> b.k", ("s", "s"),
+        lambda a, b: Counter(
+            (x[2], y[1])
+            for x, y in pairs(a, b, lambda x, y: equal(x[2], y[2]) and None not in (x[1], y[1]) and x[1] != y[1])
+        ),
+    ),
+    "with a rest": JoinModel(
+        "SELECT k, a.v, b.v AS w FROM s {0} AS a JOIN r {1} AS b USING (k) WHERE a.v < b.v", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2], y[2]) for x, y in pairs(a, b, lambda x, y: same_key(x, y) and less(x[2], y[2]))),
+    ),
+    "with filters of each side": JoinModel(
+        "SELECT a.v, b.v AS w FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k AND a.v > 0 "
+        "WHERE b.v < 3 AND a.v <> b.v AND a.k = 'a'", ("s", "r"),
+        lambda a, b: Counter(
+            (x[2], y[2])
+            for x, y in pairs(a, b, lambda x, y: same_key(x, y) and x[1] == "a" and less(0, x[2]) and less(y[2], 3) and x[2] != y[2])
+        ),
+    ),
+    "without equal keys": JoinModel(
+        "SELECT a.v, b.v AS w FROM s {0} AS a JOIN r {1} AS b ON a.v < b.v", ("s", "r"),
+        lambda a, b: Counter((x[2], y[2]) for x, y in pairs(a, b, lambda x, y: less(x[2], y[2]))),
+    ),
+    "null safe": JoinModel(
+        "SELECT a.k, b.k AS l FROM s {0} AS a JOIN r {1} AS b ON a.v <=> b.v", ("s", "r"),
+        lambda a, b: Counter((x[1], y[1]) for x, y in pairs(a, b, lambda x, y: x[2] == y[2])),
+    ),
+    "computed keys": JoinModel(
+        "SELECT a.v FROM s {0} AS a JOIN r {1} AS b ON a.v + 1 = b.v * 1.0", ("s", "r"),
+        lambda a, b: Counter((x[2],) for x, y in pairs(a, b, lambda x, y: x[2] is not None and equal(x[2] + 1, y[2]))),
+    ),
+    "then grouped": JoinModel(
+        "SELECT a.k, count(*) AS n, sum(b.v) AS s FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k GROUP BY a.k", ("s", "r"),
+        lambda a, b: grouped(pairs(a, b, same_key)),
+    ),
+    "of aggregates": JoinModel(
+        "SELECT n, m FROM (SELECT k, count(*) AS n FROM s {0} GROUP BY k) AS a JOIN (SELECT k, max(v) AS m FROM r {1} GROUP BY k) AS b "
+        "ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter(
+            (sum(same_key(x, (0, k, 0)) for x in a), max((y[2] for y in b if y[1] == k and y[2] is not None), default=None))
+            for k in {x[1] for x in a} & {y[1] for y in b} - {None}
+        ),
+    ),
+    "of three": JoinModel(
+        "SELECT a.v, c.k FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = b.v", ("s", "r", "s"),
+        lambda a, b, c: Counter((x[2], z[1]) for x, y in pairs(a, b, same_key) for z in c if equal(z[2], y[2])),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    windows: tuple[WindowModel, ...]
+    slack: tuple[int, int]
+    partition: tuple[str, str]
+    buckets: int
+    rows_a_step: int
+    map_stage_rows: int
+    rules_off: frozenset[str]
+    history: list[tuple[str, Action]]  # the stream that an insertion goes to
+
+
+def cases() -> st.SearchStrategy[Case]:
+    steps = actions(most=10).flatmap(lambda found: st.tuples(*(st.tuples(st.sampled_from("sr"), st.just(one)) for one in found)))
+    return st.builds(
+        Case,
+        name=st.sampled_from(sorted(JOINS)),
+        windows=st.tuples(*[st.sampled_from(WINDOWS)] * 3),
+        slack=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+        partition=st.tuples(*[st.sampled_from(["", " PARTITION BY k", " PARTITION BY v"])] * 2),
+        buckets=st.integers(1, 3),
+        rows_a_step=st.sampled_from([1, 2, 5, 1000]),
+        map_stage_rows=st.sampled_from([1, 1000]),
+        rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
+        history=steps.map(list),
+    )
+
+
+@given(case=cases())
+@settings(max_examples=150)
+def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
+    join = JOINS[case.name]
+    runner = InlineRunner(case.rows_a_step)
+    models = dict(zip("sr", map(StreamModel, case.slack), strict=True))
+    with tempfile.TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", case.map_stage_rows):
+        db = open_inline(directory, buckets=case.buckets, runner=runner, rules_off=case.rules_off)
+        for name, slack, partition in zip("sr", case.slack, case.partition, strict=True):
+            db.execute(DDL.format(name=name, slack=slack, partition=partition))
+        db.execute("CREATE QUERY q AS " + join.sql.format(*(window.sql for window in case.windows)))
+        for stream, action in case.history:
+            match action:
+                case ("insert", rows):
+                    db.insert(stream, rows)
+                    models[stream].insert(rows)
+                case ("advance", ts):
+                    db.advance(ts)
+                    for model in models.values():
+                        model.advance(ts)
+                case ("flush", _):
+                    db.flush()
+                case ("lose caches", _):
+                    runner.lose_caches()
+                case ("reopen", _):
+                    db.close()
+                    db = open_inline(directory, buckets=case.buckets, runner=runner, rules_off=case.rules_off)
+        changes = changes_of(db.query("q").changes())
+        assert_netted(changes)
+        frontier = min(models[stream].frontier for stream in join.streams)
+        assert all(instant <= max(frontier, BEGINNING) for instant, _, _ in changes)
+        for t in range(FIRST, min(frontier, LAST) + 1):
+            contents = [models[stream].window(window, t) for stream, window in zip(join.streams, case.windows, strict=False)]
+            assert contents_at(changes, t) == join.answer(*contents), t
+        assert Counter(tuple(row.values()) for row in db.query("q").result().to_pylist()) == contents_at(changes, max(frontier, BEGINNING))
+        db.close()
