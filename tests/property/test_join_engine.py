@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -45,6 +46,25 @@ def pairs(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool]) -> list[tu
 
 def same_key(one: Row, other: Row) -> bool:
     return equal(one[1], other[1])
+
+
+def alone(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool]) -> list[Row]:
+    return [one for one in a if not any(on(one, other) for other in b)]
+
+
+def outer(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool], *, left: bool = False, right: bool = False) -> Bag:
+    found = [(x[1], x[2], y[2]) for x, y in pairs(a, b, on)]
+    found += [(x[1], x[2], None) for x in alone(a, b, on)] if left else []
+    found += [(None, None, y[2]) for y in alone(b, a, lambda y, x: on(x, y))] if right else []
+    return Counter(found)
+
+
+def plus(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def at(ts: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=ts)
 
 
 def grouped(found: list[tuple[Row, Row]]) -> Bag:
@@ -104,6 +124,62 @@ JOINS = {
             for k in {x[1] for x in a} & {y[1] for y in b} - {None}
         ),
     ),
+    "left": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: outer(a, b, same_key, left=True),
+    ),
+    "right": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a RIGHT OUTER JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: outer(a, b, same_key, right=True),
+    ),
+    "full": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a FULL JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: outer(a, b, same_key, left=True, right=True),
+    ),
+    "left with a rest": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k AND a.v < b.v", ("s", "r"),
+        lambda a, b: outer(a, b, lambda x, y: same_key(x, y) and less(x[2], y[2]), left=True),
+    ),
+    "full without equal keys": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a FULL JOIN r {1} AS b ON a.v < b.v", ("s", "r"),
+        lambda a, b: outer(a, b, lambda x, y: less(x[2], y[2]), left=True, right=True),
+    ),
+    "full, the keys as one": JoinModel(
+        "SELECT k, a.v + b.v AS x FROM s {0} AS a FULL JOIN r {1} AS b USING (k)", ("s", "r"),
+        lambda a, b: Counter(
+            [(x[1], plus(x[2], y[2])) for x, y in pairs(a, b, same_key)]
+            + [(x[1], None) for x in alone(a, b, same_key)]
+            + [(y[1], None) for y in alone(b, a, same_key)]
+        ),
+    ),
+    "left, then a condition": JoinModel(
+        "SELECT a.k, a.v FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k WHERE b.ts IS NULL AND a.v = 1", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in alone(a, b, same_key) if x[2] == 1),
+    ),
+    "semi": JoinModel(
+        "SELECT k, v FROM s {0} AS a LEFT SEMI JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if any(same_key(x, y) for y in b)),
+    ),
+    "semi with a rest": JoinModel(
+        "SELECT k, v FROM s {0} AS a SEMI JOIN r {1} AS b ON a.k = b.k AND a.v < b.v", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if any(same_key(x, y) and less(x[2], y[2]) for y in b)),
+    ),
+    "anti": JoinModel(
+        "SELECT * FROM s {0} AS a ANTI JOIN r {1} AS b USING (k)", ("s", "r"),
+        lambda a, b: Counter((at(x[0]), x[1], x[2]) for x in alone(a, b, same_key)),
+    ),
+    "left, then grouped": JoinModel(
+        "SELECT a.k, count(*) AS n, sum(b.v) AS s FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k GROUP BY a.k", ("s", "r"),
+        lambda a, b: grouped(pairs(a, b, same_key) + [(x, (0, None, None)) for x in alone(a, b, same_key)]),
+    ),
+    "of three, one of them left": JoinModel(
+        "SELECT a.v, b.v AS w, c.k FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = a.v", ("s", "r", "s"),
+        lambda a, b, c: Counter(
+            (x[2], y[2], z[1])
+            for x, y in pairs(a, b, same_key) + [(x, (0, None, None)) for x in alone(a, b, same_key)]
+            for z in c if equal(z[2], x[2])
+        ),
+    ),
     "of three": JoinModel(
         "SELECT a.v, c.k FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = b.v", ("s", "r", "s"),
         lambda a, b, c: Counter((x[2], z[1]) for x, y in pairs(a, b, same_key) for z in c if equal(z[2], y[2])),
@@ -141,7 +217,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=150)
+@settings(max_examples=250)
 def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
     join = JOINS[case.name]
     runner = InlineRunner(case.rows_a_step)

@@ -16,7 +16,17 @@ from sqlglot import exp
 
 from millstream.core.errors import AlreadyExists, MillstreamError, StreamNotFound, WindowInvalid
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
-from millstream.language.join_binder import conjuncts, inner_join, merged_names, renamed, using
+from millstream.language.join_binder import (
+    anti_join,
+    conjuncts,
+    inner_join,
+    merged_names,
+    outer_join,
+    renamed,
+    semi_join,
+    using,
+    with_merged,
+)
 from millstream.language.nodes import StreamWindow
 from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
@@ -78,29 +88,62 @@ def _joined(
     items: list[tuple[BoundSelect, Scope]], joins: list[exp.Join], where: exp.Where | None, sql: str
 ) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
     _check_qualifiers([scope.sources[0] for _, scope in items], joins, sql)
-    bound, scope = items[0]
-    merged: list[tuple[Scope, Source, list[str]]] = []
-    scopes = [scope]
-    for join, (_, own) in zip(joins, items[1:], strict=True):
-        source = own.sources[0]
-        names = merged_names(join, scope, source, sql)
-        merged.append((scope, source, names))
-        hidden = frozenset(visible.column for visible in source.columns if visible.name.lower() in map(str.lower, names))
-        scope = Scope((*scope.sources, replace(source, merged=hidden)), sql)
-        scopes.append(scope)
-    pending = [scope.bare(condition) for condition in conjuncts(where.this if where is not None else None)]
-    plan = bound.plan
-    for join, (right, _), (before, source, names), after in zip(joins, items[1:], merged, scopes[1:], strict=True):
-        _check_join(join, sql)
-        conditions = [*using(names, before, source, join), *(after.bare(condition) for condition in conjuncts(join.args.get("on")))]
-        fitting, pending = _fitting(pending, plan, right.plan)
-        plan = inner_join(plan, right.plan, [*conditions, *fitting], after, "ON")
-    bounds = [bound for bound, _ in items]
-    whole = BoundSelect(
-        plan, scope.starred, any(bound.has_window for bound in bounds), all(bound.grows_only for bound in bounds),
-        any(bound.has_aggregate for bound in bounds),
+    kinds = [_kind(join, sql) for join in joins]
+    scopes = [items[0][1]]
+    for join, kind, (_, own) in zip(joins, kinds, items[1:], strict=True):
+        scopes.append(_scope_after(join, kind, scopes[-1], own.sources[0], sql))
+    pending = [scopes[-1].bare(condition) for condition in conjuncts(where.this if where is not None else None)]
+    whole = items[0][0]
+    for i, (join, kind, (right, own)) in enumerate(zip(joins, kinds, items[1:], strict=True)):
+        names = merged_names(join, scopes[i], own.sources[0], sql)
+        both = Scope((*scopes[i].sources, *own.sources), sql)
+        conditions = [
+            *using(names, scopes[i], own.sources[0], join),
+            *(both.bare(condition) for condition in conjuncts(join.args.get("on"))),
+        ]
+        if kind == "INNER" and not {"RIGHT", "FULL"} & {*kinds[i + 1 :]}:  # those bring rows back that WHERE is to judge
+            fitting, pending = _fitting(pending, whole.plan, right.plan)
+            conditions += fitting
+        whole = _combined(whole, right, kind, conditions, both)
+        if kind == "FULL" and names:
+            whole = replace(whole, plan=with_merged(whole.plan, scopes[i + 1], names, join))
+    return replace(whole, columns=scopes[-1].starred), scopes[-1], pending
+
+
+def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list[exp.Expr], scope: Scope) -> BoundSelect:
+    match kind:
+        case "INNER":
+            plan = inner_join(left.plan, right.plan, conditions, scope, "ON")
+        case "SEMI":
+            plan = semi_join(left.plan, right.plan, conditions, scope)
+        case "ANTI":
+            plan = anti_join(left.plan, right.plan, conditions, scope)
+        case _:
+            plan = outer_join(left.plan, right.plan, conditions, scope, kind)
+    return BoundSelect(
+        plan, (), left.has_window or right.has_window, left.grows_only and right.grows_only and kind in ("INNER", "SEMI"),
+        left.has_aggregate or right.has_aggregate or kind != "INNER",
     )  # fmt: skip
-    return whole, scope, pending
+
+
+def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: str) -> Scope:
+    """What the names mean after a join: columns of USING are one, whichever side has them."""
+    if kind in ("SEMI", "ANTI"):
+        merged_names(join, before, source, sql)
+        return before
+    names = {name.lower() for name in merged_names(join, before, source, sql)}
+    left_too = kind in ("RIGHT", "FULL")
+    sources = [_hiding(own, names) if left_too else own for own in before.sources]
+    sources.append(source if kind == "RIGHT" else _hiding(source, names))
+    if kind == "FULL" and names:
+        merged = tuple(visible for visible in before.starred if visible.name.lower() in names)
+        sources.insert(0, Source(None, "USING", tuple(replace(visible, column=f"_using_{visible.column}") for visible in merged)))
+    return Scope(tuple(sources), sql)
+
+
+def _hiding(source: Source, names: set[str]) -> Source:
+    hidden = frozenset(visible.column for visible in source.columns if visible.name.lower() in names)
+    return replace(source, merged=source.merged | hidden)
 
 
 def _fitting(conditions: list[exp.Expr], left: Plan, right: Plan) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -115,13 +158,20 @@ def _fitting(conditions: list[exp.Expr], left: Plan, right: Plan) -> tuple[list[
     return fitting, others
 
 
-def _check_join(join: exp.Join, sql: str) -> None:
-    kind, side = join.args.get("kind") or "", join.args.get("side") or ""
-    if side or kind not in ("", "INNER", "CROSS"):
-        raise not_supported(f"{side} {kind} JOIN".strip().replace("  ", " "), join, sql)
+def _kind(join: exp.Join, sql: str) -> str:
+    """INNER, LEFT, RIGHT, FULL, SEMI or ANTI."""
+    kind, side = (join.args.get("kind") or "").upper(), (join.args.get("side") or "").upper()
     condition = join.args.get("on")
     if condition is not None:
         check_expression(condition, sql)
+    match side, kind:
+        case "", "" | "INNER" | "CROSS":
+            return "INNER"
+        case "" | "LEFT", "SEMI" | "ANTI":
+            return kind
+        case "LEFT" | "RIGHT" | "FULL", "" | "OUTER":
+            return side
+    raise not_supported(f"{side} {kind} JOIN".strip(), join, sql)
 
 
 def _check_qualifiers(sources: list[Source], joins: list[exp.Join], sql: str) -> None:

@@ -2,6 +2,9 @@
 
     a JOIN b ON a.k = b.k AND a.v > b.v     Filter(v > v_2, Join(a, b, k = k_2))
     a, b WHERE a.k = b.k                    the same, from WHERE
+    a LEFT SEMI JOIN b ON a.k = b.k         a's columns of Join(a, distinct keys of b, k = k_2)
+    a LEFT ANTI JOIN b ON ...               Union(a, what the semi join has taken away)
+    a LEFT JOIN b ON ...                    Union(the inner join, the anti join with NULLs)
 
 Items get column names that differ, so that a plan's columns need no qualifiers.
 """
@@ -11,15 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ColumnNotFound, MillstreamError, did_you_mean
+from millstream.core.schema import Field
+from millstream.language.scalar_casts import cast
 from millstream.language.scalar_predicates import comparable
 from millstream.language.scope import Scope, Source, Visible, plan_column
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_condition, bind_over
+from millstream.plan.duckdb_sql import lowered
 from millstream.plan.expression import Expr, Named, column
-from millstream.plan.logical import Filter, Join, JoinKey, Plan, Project
+from millstream.plan.logical import Aggregate, Filter, Join, JoinKey, Negate, Plan, Project, Union
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,16 @@ def using(names: Sequence[str], left: Scope, right: Source, place: exp.Expr) -> 
     return found
 
 
+def with_merged(plan: Plan, scope: Scope, names: Sequence[str], place: exp.Expr) -> Plan:
+    """The columns of a FULL JOIN's USING: the left's, or the right's where there is none."""
+    merged = []
+    for visible in scope.sources[0].columns:
+        parts = [other.column for source in scope.sources[1:] for other in source.columns if other.name.lower() == visible.name.lower()]
+        tree = exp.Anonymous(this="coalesce", expressions=[plan_column(part, place) for part in parts])
+        merged.append(Named(visible.column, cast(bind_over(tree, scope, scope.sql), visible.type)))
+    return Project(plan, (*(Named(field.name, column(field.name, field.type)) for field in plan.schema), *merged))
+
+
 def inner_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope, clause: str) -> Plan:
     """`conditions` are over the plan's columns; all of them hold for every pair."""
     equalities, rest = split_equalities(left, right, conditions, scope)
@@ -88,6 +105,59 @@ def inner_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: S
     for condition in rest:
         plan = Filter(plan, bind_condition(condition, scope, scope.sql, clause))
     return plan
+
+
+def outer_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope, side: str) -> Plan:
+    """`side` is LEFT, RIGHT or FULL: whose rows stay though they have no partner."""
+    names = (*left.schema.names, *right.schema.names)
+    parts: list[Plan] = [_only(inner_join(left, right, conditions, scope, "ON"), names)]
+    if side in ("LEFT", "FULL"):
+        parts.append(_padded(anti_join(left, right, conditions, scope), (*left.schema, *right.schema)))
+    if side in ("RIGHT", "FULL"):
+        parts.append(_padded(anti_join(right, left, conditions, scope), (*left.schema, *right.schema)))
+    return Union(tuple(parts))
+
+
+def semi_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
+    """The rows of the left that have a partner, each as often as it is there."""
+    equalities, rest = split_equalities(left, right, conditions, scope)
+    if equalities and not rest:
+        # keys of the right, each once: a row meets at most one
+        right, names = _with_computed(right, [equality.right for equality in equalities], "right")
+        partners = _distinct(right, names)
+        left_too, left_names = _with_computed(left, [equality.left for equality in equalities], "left")
+        keys = zip(left_names, partners.schema.names, [equality.null_safe for equality in equalities], strict=True)
+        return _only(Join(left_too, partners, tuple(JoinKey(*key) for key in keys)), left.schema.names)
+    partners = _distinct(inner_join(left, right, conditions, scope, "ON"), left.schema.names)
+    same = tuple(JoinKey(*names, null_safe=True) for names in zip(left.schema.names, partners.schema.names, strict=True))
+    return _only(Join(left, partners, same), left.schema.names)
+
+
+def anti_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
+    """The rows of the left that have no partner."""
+    return Union((left, Negate(semi_join(left, right, conditions, scope))))
+
+
+def _distinct(plan: Plan, names: Sequence[str]) -> Aggregate:
+    """These columns, each combination once, under names that nothing else has."""
+    named = tuple(Named(f"_of_{i}_{name}", column(name, plan.schema[name].type)) for i, name in enumerate(names))
+    return Aggregate(Project(plan, named), tuple(name.name for name in named), ())
+
+
+def _only(plan: Plan, names: Sequence[str]) -> Plan:
+    return Project(plan, tuple(Named(name, column(name, plan.schema[name].type)) for name in names))
+
+
+def _padded(plan: Plan, fields: Sequence[Field]) -> Plan:
+    """The plan with NULLs for the columns that it does not have."""
+    nothing = Expr(lowered(exp.null(), "NULL"), pa.null())
+    return Project(
+        plan,
+        tuple(
+            Named(field.name, column(field.name, field.type) if field.name in plan.schema else cast(nothing, field.type))
+            for field in fields
+        ),
+    )
 
 
 def split_equalities(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> tuple[list[_Equality], list[exp.Expr]]:

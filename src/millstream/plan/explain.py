@@ -17,10 +17,12 @@ from millstream.plan.logical import (
     Filter,
     Join,
     JoinKey,
+    Negate,
     Plan,
     Project,
     Scan,
     ToStream,
+    Union,
     Window,
     children,
 )
@@ -31,6 +33,7 @@ from millstream.plan.physical import (
     FilterStep,
     Fragment,
     JoinExec,
+    NegateExec,
     NetExec,
     PhysicalPlan,
     ProjectExec,
@@ -39,6 +42,7 @@ from millstream.plan.physical import (
     RStreamExec,
     SourceExec,
     ToStreamExec,
+    UnionExec,
     WindowExec,
     inputs,
 )
@@ -77,6 +81,10 @@ def _describe(plan: Plan) -> str:
             return f"Aggregate{keys}: {', '.join(map(str, plan.calls)) or 'distinct'}"
         case Join():
             return f"Join {_keys(plan.keys)}"
+        case Union():
+            return "Union"
+        case Negate():
+            return "Take away"
         case ToStream():
             return plan.kind.upper()
 
@@ -112,6 +120,10 @@ def _describe_exec(node: Exec) -> str:
             return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
         case JoinExec():
             return f"Join {_keys(node.keys)}, holds the rows of both sides"
+        case UnionExec():
+            return "Union"
+        case NegateExec():
+            return "Take away"
         case NetExec():
             return "Net equal rows of one instant"
         case ToStreamExec():

@@ -144,6 +144,31 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Union:
+    """All rows of all inputs, copies kept.  The inputs have the same columns."""
+
+    inputs: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        assert all(plan.schema == self.schema for plan in self.inputs), "the inputs of a union differ in their columns"
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+@dataclass(frozen=True)
+class Negate:
+    """Every copy of a row counts as one less: what is taken away from a union.  Never an answer by itself."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
 class ToStream:
     """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever something moves."""
 
@@ -155,7 +180,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Join | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Join | Union | Negate | ToStream
 
 
 @dataclass(frozen=True)
@@ -177,6 +202,8 @@ def children(plan: Plan) -> tuple[Plan, ...]:
             return ()
         case Join():
             return (plan.left, plan.right)
+        case Union():
+            return plan.inputs
         case _:
             return (plan.input,)
 
@@ -190,6 +217,8 @@ def with_children(plan: Plan, new: Sequence[Plan]) -> Plan:
             return plan
         case Join():
             return replace(plan, left=new[0], right=new[1])
+        case Union():
+            return Union(tuple(new))
         case _:
             return replace(plan, input=new[0])
 

@@ -130,6 +130,18 @@ class JoinExec:
 
 
 @dataclass(frozen=True)
+class UnionExec:
+    inputs: tuple[Exec, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class NegateExec:
+    input: Exec
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class NetExec:
     """Equal rows that enter and leave at the same instant cancel."""
 
@@ -153,7 +165,20 @@ class RStreamExec:
     schema: Schema
 
 
-Exec = SourceExec | ReceiveExec | FilterExec | ProjectExec | WindowExec | AggregateExec | JoinExec | NetExec | ToStreamExec | RStreamExec
+Exec = (
+    SourceExec
+    | ReceiveExec
+    | FilterExec
+    | ProjectExec
+    | WindowExec
+    | AggregateExec
+    | JoinExec
+    | UnionExec
+    | NegateExec
+    | NetExec
+    | ToStreamExec
+    | RStreamExec
+)
 
 
 @dataclass(frozen=True)
@@ -165,8 +190,7 @@ class Fragment:
     @property
     def single(self) -> bool:
         """Everything it reads is in bucket 0, so it runs there alone."""
-        leaves: list[SourceExec | ReceiveExec] = [*sources(self.root), *receives(self.root)]
-        return any(isinstance(leaf.distribution, Single) for leaf in leaves)
+        return any(isinstance(leaf.distribution, Single) for leaf in leaves(self.root))
 
 
 @dataclass(frozen=True)
@@ -189,23 +213,27 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
             return ()
         case JoinExec():
             return (node.left, node.right)
+        case UnionExec():
+            return node.inputs
         case RStreamExec():
             return (node.input, *node.moments)
         case _:
             return (node.input,)
 
 
-def sources(node: Exec) -> tuple[SourceExec, ...]:
-    """All sources below, from left to right: the order in which a fragment takes its inputs."""
-    if isinstance(node, SourceExec):
+def leaves(node: Exec) -> tuple[SourceExec | ReceiveExec, ...]:
+    """All that a fragment reads, each once, from left to right: the order in which it takes its inputs."""
+    if isinstance(node, SourceExec | ReceiveExec):
         return (node,)
-    return tuple(source for child in inputs(node) for source in sources(child))
+    return tuple(dict.fromkeys(leaf for child in inputs(node) for leaf in leaves(child)))
+
+
+def sources(node: Exec) -> tuple[SourceExec, ...]:
+    return tuple(leaf for leaf in leaves(node) if isinstance(leaf, SourceExec))
 
 
 def receives(node: Exec) -> tuple[ReceiveExec, ...]:
-    if isinstance(node, ReceiveExec):
-        return (node,)
-    return tuple(receive for child in inputs(node) for receive in receives(child))
+    return tuple(leaf for leaf in leaves(node) if isinstance(leaf, ReceiveExec))
 
 
 def windows(node: Exec) -> tuple[TimeWindow, ...]:
@@ -233,7 +261,7 @@ def keeps_contents(node: Exec) -> bool:
             return True
         case WindowExec():
             return not node.spec.grows_only
-        case SourceExec() | ReceiveExec() | JoinExec() | ToStreamExec() | RStreamExec():
+        case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | ToStreamExec() | RStreamExec():
             return False
         case _:
             return keeps_contents(node.input)

@@ -26,10 +26,12 @@ from millstream.plan.logical import (
     Filter,
     Join,
     JoinKey,
+    Negate,
     Plan,
     Project,
     Scan,
     ToStream,
+    Union,
     Window,
     children,
     scans,
@@ -45,6 +47,7 @@ from millstream.plan.physical import (
     FilterStep,
     Fragment,
     JoinExec,
+    NegateExec,
     NetExec,
     PhysicalPlan,
     ProjectExec,
@@ -54,6 +57,7 @@ from millstream.plan.physical import (
     Single,
     SourceExec,
     ToStreamExec,
+    UnionExec,
     WindowExec,
     receives,
 )
@@ -100,6 +104,11 @@ class _Planner:
                 return self._aggregate(plan)
             case Join():
                 return self._join(plan)
+            case Union():
+                return self._union(plan)
+            case Negate():
+                below = self._place(plan.input)
+                return _Placed(NegateExec(below.node, plan.schema), below.distribution, below.netted, append_only=False)
             case ToStream():
                 raise NotSupported(
                     "ISTREAM, DSTREAM and RSTREAM stand at the top of a query", hint="Name the inner query and read it as a stream."
@@ -135,6 +144,15 @@ class _Planner:
         elif isinstance(right.distribution, ByKey) and set(right.distribution.columns) <= set(by_right):
             chosen = tuple(by_right[name] for name in right.distribution.columns)
         return self._split(left, ByKey(tuple(key.left for key in chosen))), self._split(right, ByKey(tuple(key.right for key in chosen)))
+
+    def _union(self, plan: Union) -> _Placed:
+        inputs = [self._place(child) for child in plan.inputs]
+        if any(isinstance(placed.distribution, Single) for placed in inputs):
+            inputs = [self._gathered(placed) for placed in inputs]  # a fragment runs in one bucket, or in all
+        spreads = {placed.distribution for placed in inputs}
+        append_only = all(placed.append_only for placed in inputs)
+        node = UnionExec(tuple(placed.node for placed in inputs), plan.schema)
+        return _Placed(node, spreads.pop() if len(spreads) == 1 else Anywhere(), netted=append_only, append_only=append_only)
 
     def _split(self, placed: _Placed, spread: Distribution) -> _Placed:
         return placed if placed.distribution == spread else self._exchanged(placed, spread)
@@ -175,8 +193,10 @@ class _Planner:
         split = _split_at_source(placed.node, spread)
         if split is not None:
             return replace(placed, node=split, distribution=spread)
-        self.fragments.append(Fragment(_stage(placed.node, self.fragments), placed.node, spread))
-        return replace(placed, node=ReceiveExec(len(self.fragments) - 1, placed.node.schema, spread), distribution=spread)
+        fragment = Fragment(_stage(placed.node, self.fragments), placed.node, spread)
+        if fragment not in self.fragments:  # else another part of the query reads the same
+            self.fragments.append(fragment)
+        return replace(placed, node=ReceiveExec(self.fragments.index(fragment), placed.node.schema, spread), distribution=spread)
 
 
 def _filter(below: _Placed, plan: Filter) -> _Placed:

@@ -19,6 +19,7 @@ from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
+from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
 from millstream.operators.row_wise import FilterOp, ProjectOp
@@ -30,12 +31,14 @@ from millstream.plan.physical import (
     Exec,
     FilterExec,
     JoinExec,
+    NegateExec,
     NetExec,
     ProjectExec,
     ReceiveExec,
     RStreamExec,
     SourceExec,
     ToStreamExec,
+    UnionExec,
     WindowExec,
 )
 
@@ -45,34 +48,41 @@ class _Input:
     position: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Node:
     operator: Operator
     below: _Tree
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _JoinNode:
     operator: JoinOp
     left: _Tree
     right: _Tree
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _UnionNode:
+    inputs: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class _RStreamNode:
     operator: RStreamOp
     below: _Tree
     moments: tuple[_Tree, ...]
 
 
-_Tree = _Input | _Node | _JoinNode | _RStreamNode
+_Stateful = _Node | _JoinNode | _RStreamNode
+_Tree = _Input | _Stateful | _UnionNode
 
 
 class Circuit:
     def __init__(self, root: Exec, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.inputs: list[SourceExec | ReceiveExec] = []
-        self._nodes: list[_Node | _JoinNode | _RStreamNode] = []
+        self._nodes: list[_Stateful] = []
+        self._built: dict[Exec, _Tree] = {}  # what stands in several places of the plan runs once
         self._tree = self._build(root)
         self._started = False
 
@@ -82,7 +92,7 @@ class Circuit:
         The first step also tells what the query answers before any event, at the beginning of time.
         """
         first, self._started = not self._started, True
-        return _run(self._tree, batches, frontier, first=first)
+        return _Step(batches, frontier, first=first).run(self._tree)
 
     def prime(self, position: int, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
         """Give the windows over source `position` back their rows up to the frontier, without any change coming out."""
@@ -110,6 +120,11 @@ class Circuit:
         return sum(node.operator.state_rows() for node in self._nodes)
 
     def _build(self, node: Exec) -> _Tree:
+        if node not in self._built:
+            self._built[node] = self._new(node)
+        return self._built[node]
+
+    def _new(self, node: Exec) -> _Tree:
         match node:
             case SourceExec() | ReceiveExec():
                 self.inputs.append(node)
@@ -117,17 +132,19 @@ class Circuit:
             case JoinExec():
                 operator = JoinOp(node.left.schema, node.right.schema, node.keys, node.schema)
                 return self._added(_JoinNode(operator, self._build(node.left), self._build(node.right)))
+            case UnionExec():
+                return _UnionNode(tuple(map(self._build, node.inputs)))
             case RStreamExec():
                 below = self._build(node.input)
                 return self._added(_RStreamNode(RStreamOp(node.schema), below, tuple(self._build(moment) for moment in node.moments)))
             case _:
                 return self._added(_Node(self._operator(node), self._build(node.input)))
 
-    def _added(self, node: _Node | _JoinNode | _RStreamNode) -> _Tree:
+    def _added(self, node: _Stateful) -> _Tree:
         self._nodes.append(node)
         return node
 
-    def _operator(self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NetExec | ToStreamExec) -> Operator:
+    def _operator(self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NegateExec | NetExec | ToStreamExec) -> Operator:
         match node:
             case FilterExec():
                 return FilterOp(node.schema, node.predicate_sql, self._evaluator)
@@ -137,26 +154,42 @@ class Circuit:
                 return TimeWindowOp(node.schema, node.spec)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
+            case NegateExec():
+                return NegateOp(node.schema)
             case NetExec():
                 return NetOp(node.schema)
             case ToStreamExec():
                 return ToStreamOp(node.schema, node.kind)
 
 
-def _run(tree: _Tree, batches: Sequence[SignedBatch], frontier: Micros, *, first: bool) -> SignedBatch:
-    match tree:
-        case _Input():
-            return batches[tree.position]
-        case _Node():
-            changes = tree.operator.step(_run(tree.below, batches, frontier, first=first), frontier)
-            # a start row rises through the operators above like any other change
-            return merge_by_instant([tree.operator.start(), changes]) if first else changes
-        case _JoinNode():
-            sides = [_run(side, batches, frontier, first=first) for side in (tree.left, tree.right)]
-            return tree.operator.step(sides[0], sides[1])
-        case _RStreamNode():
-            moments = [_run(moment, batches, frontier, first=first) for moment in tree.moments]
-            return tree.operator.step(_run(tree.below, batches, frontier, first=first), moments)
+class _Step:
+    """One step of a circuit: every node runs once, however many read it."""
+
+    def __init__(self, batches: Sequence[SignedBatch], frontier: Micros, *, first: bool) -> None:
+        self._batches = batches
+        self._frontier = frontier
+        self._first = first
+        self._done: dict[int, SignedBatch] = {}
+
+    def run(self, tree: _Tree) -> SignedBatch:
+        if isinstance(tree, _Input):
+            return self._batches[tree.position]
+        if id(tree) not in self._done:
+            self._done[id(tree)] = self._run(tree)
+        return self._done[id(tree)]
+
+    def _run(self, tree: _Stateful | _UnionNode) -> SignedBatch:
+        match tree:
+            case _Node():
+                changes = tree.operator.step(self.run(tree.below), self._frontier)
+                # a start row rises through the operators above like any other change
+                return merge_by_instant([tree.operator.start(), changes]) if self._first else changes
+            case _JoinNode():
+                return tree.operator.step(self.run(tree.left), self.run(tree.right))
+            case _UnionNode():
+                return merge_by_instant([self.run(below) for below in tree.inputs])
+            case _RStreamNode():
+                return tree.operator.step(self.run(tree.below), [self.run(moment) for moment in tree.moments])
 
 
 def _contents(tree: _Tree) -> pa.RecordBatch:

@@ -52,7 +52,7 @@ from unit.language.corpus import error_of
         ("SELECT a FROM (SELECT count(*) AS a FROM trades) [NOW]", "WINDOW_INVALID", "[NOW]"),
         ("SELECT sector FROM symbols", "NOT_SUPPORTED", "symbols"),
         ("SELECT trades.sym FROM trades, symbols", "NOT_SUPPORTED", "symbols"),
-        ("SELECT trades.sym FROM trades LEFT JOIN trades AS t ON true", "NOT_SUPPORTED", "LEFT JOIN trades AS t ON true"),
+        ("SELECT trades.sym FROM trades RIGHT SEMI JOIN trades AS t ON true", "NOT_SUPPORTED", "RIGHT SEMI JOIN trades AS t ON true"),
         ("SELECT sym FROM trades UNION SELECT 1", "NOT_SUPPORTED", "SELECT sym FROM trades UNION SELECT 1"),
         ("WITH x AS (SELECT 1) SELECT sym FROM trades", "NOT_SUPPORTED", "WITH x AS (SELECT 1)"),
         ("SELECT sym FROM trades ORDER BY size", "NOT_SUPPORTED", "ORDER BY size"),

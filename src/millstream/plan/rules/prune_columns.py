@@ -3,7 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.core.schema import Field
-from millstream.plan.logical import Aggregate, Filter, Join, Plan, Project, Scan, ToStream, Window
+from millstream.plan.expression import Named, column
+from millstream.plan.logical import Aggregate, Filter, Join, Negate, Plan, Project, Scan, ToStream, Union, Window
 from millstream.plan.window import RowsWindow
 
 
@@ -37,8 +38,21 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
         case Join():
             read = wanted | {name for key in plan.keys for name in (key.left, key.right)}
             return replace(plan, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
+        case Union():
+            # inputs may keep more than is wanted, each something else: only a projection makes them equal again
+            return Union(tuple(_exactly(child, wanted) for child in plan.inputs))
+        case Negate():
+            return replace(plan, input=_pruned(plan.input, wanted))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
+
+
+def _exactly(plan: Plan, wanted: frozenset[str]) -> Plan:
+    names = [name for name in plan.schema.names if name in wanted] or [plan.schema.names[0]]
+    pruned = _pruned(plan, frozenset(names))
+    if list(pruned.schema.names) == names:
+        return pruned
+    return Project(pruned, tuple(Named(name, column(name, pruned.schema[name].type)) for name in names))
 
 
 def _narrowest(scan: Scan) -> tuple[str, Field]:
