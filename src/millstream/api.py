@@ -13,6 +13,9 @@ What statements do lives in runtime/; this file says what users may call, and no
 from __future__ import annotations
 
 import datetime as dt
+import html
+import math
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from millstream.core.errors import ConfigInvalid, NotSupported, QueryFailed, did_you_mean
+from millstream.core.errors import ArityMismatch, ConfigInvalid, NotSupported, QueryFailed, QueryNotFound, TypeMismatch, did_you_mean
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
@@ -58,7 +61,7 @@ class StreamInfo(NamedTuple):
 
 
 def connect(
-    location: str | None = None,
+    location: str | os.PathLike[str] | None = None,
     *,
     master: str = "local[*]",
     spark: SparkSession | None = None,
@@ -72,11 +75,10 @@ def connect(
     `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
     `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
     """
+    _check_options(location, buckets, tick_interval)
     _check_rules(rules_off)
     session = spark if spark is not None else create_session(master)
     count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
-    if count < 1:
-        raise ConfigInvalid(f"buckets must be positive, not {count}")
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
     place = Location.open(temporary.name if temporary else str(location), buckets=count)
     try:
@@ -86,6 +88,19 @@ def connect(
     except BaseException:
         place.close()
         raise
+
+
+def _check_options(location: object, buckets: object, tick_interval: object) -> None:
+    if location is not None and not isinstance(location, str | os.PathLike):
+        raise ConfigInvalid(f"the location is the name of a directory, not {location!r}", hint="Leave it away for a temporary one.")
+    if buckets is not None and (not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1):
+        raise ConfigInvalid(f"buckets must be a positive integer, not {buckets!r}", hint="Leave it away for one per core.")
+    if tick_interval is not None and (
+        not isinstance(tick_interval, int | float) or isinstance(tick_interval, bool) or not 0 < tick_interval < math.inf
+    ):
+        raise ConfigInvalid(
+            f"tick_interval must be a positive number of seconds, not {tick_interval!r}", hint="With None ticks happen only in flush."
+        )
 
 
 def _check_rules(names: Iterable[str]) -> None:
@@ -126,7 +141,7 @@ class Database:
         """
         self._check_open()
         answer: Query | pa.Table | None = None
-        for statement in parse(sql):
+        for statement in parse(_text(sql, "SQL")):
             result = self._statements.run(statement)
             answer = Query(self, result) if isinstance(result, RunningQuery) else result
         self._ticker.wake()
@@ -134,12 +149,15 @@ class Database:
 
     def query(self, name: str) -> Query:
         """The handle of a standing query."""
-        return Query(self, self._statements.query(name))
+        self._check_open()
+        return Query(self, self._statements.query(_text(name, "the name of a query")))
 
     def queries(self) -> list[Query]:
+        self._check_open()
         return [Query(self, query) for query in self._engine.queries.values()]
 
     def streams(self) -> list[StreamInfo]:
+        self._check_open()
         return [
             StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_accepted, stream.log.late_total)
             for stream in self._engine.streams
@@ -147,7 +165,8 @@ class Database:
 
     def definition(self, name: str) -> str | None:
         """The statement that made the stream, relation, query or sink of this name; None if there is none."""
-        return self._statements.definition(name)
+        self._check_open()
+        return self._statements.definition(_text(name, "a name"))
 
     def tick_seconds(self) -> list[float]:
         """How long each of the last ticks took, up to a thousand of them."""
@@ -155,7 +174,8 @@ class Database:
 
     def explain(self, sql: str) -> str:
         """The logical and the physical plan of a query."""
-        return self._statements.explain(sql)
+        self._check_open()
+        return self._statements.explain(_text(sql, "SQL"))
 
     @contextmanager
     def sources_held(self) -> Iterator[None]:
@@ -173,32 +193,42 @@ class Database:
     def insert(self, name: str, rows: object, *, at: Instant | None = None) -> int:
         """Append rows to a stream, or change a relation; returns how many.  All of them, or none if one does not fit."""
         self._check_open()
-        count = self._statements.insert(name, rows, None if at is None else to_micros(at))
+        count = self._statements.insert(_text(name, "the name of a stream or relation"), rows, _micros(at))
         self._ticker.wake()
         return count
 
     def delete(self, name: str, rows: object, *, at: Instant | None = None) -> int:
         """Take rows out of a relation, one copy of each that is there; returns how many."""
         self._check_open()
-        count = self._statements.remove(name, rows, None if at is None else to_micros(at))
+        count = self._statements.remove(_text(name, "the name of a relation"), rows, _micros(at))
         self._ticker.wake()
         return count
 
     def stream(self, name: str, frame: DataFrame) -> None:
         """Feed a declared stream from a streaming DataFrame."""
         self._check_open()
+        entry = self._statements.stream(_text(name, "the name of a stream"))
+        if not hasattr(frame, "isStreaming"):
+            raise TypeMismatch(
+                f'a DataFrame feeds stream "{entry.name}", not {type(frame).__name__}',
+                hint="Give one of spark.readStream; insert takes rows.",
+            )
         if self._sources is None:
             raise NotSupported("this database has no Spark session to read from")
-        self._sources.attach(self._statements.stream(name), frame)
+        self._sources.attach(entry, frame)
 
     def advance(self, *args: Any) -> None:
         """`advance(name, ts)`: no more rows of the stream at or before ts.  `advance(ts)`: of any stream."""
         self._check_open()
         if len(args) not in (1, 2):
-            raise TypeError("advance takes an instant, or a stream's name and an instant")
-        names = [args[0]] if len(args) == 2 else [stream.entry.name for stream in self._engine.streams]
+            raise ArityMismatch("advance takes an instant, or a stream's name and an instant", hint='As in advance("trades", 12_000_000).')
+        instant = to_micros(args[-1])
+        if len(args) == 2:
+            names = [self._statements.stream(_text(args[0], "the name of a stream")).name]
+        else:
+            names = [stream.entry.name for stream in self._engine.streams]
         for name in names:
-            self._engine.streams.advance(self._statements.stream(name).name, to_micros(args[-1]))
+            self._engine.streams.advance(name, instant)
         self._ticker.wake()
 
     def flush(self) -> None:
@@ -220,6 +250,7 @@ class Database:
 
     def check(self) -> None:
         """Raise what has gone wrong in the background: a source that failed, a ticker that stopped."""
+        self._check_open()
         self._ticker.check()
         for stream in self._engine.streams:
             failure = self._sources.failure(stream.entry.name) if self._sources is not None else None
@@ -296,19 +327,23 @@ class Query:
     def changes(self, since: Instant | None = None) -> pa.Table:
         """All changes since the query was created, or at later instants than `since`: instant, diff, then its columns."""
         self._ready()
-        return self._engine.changes(self._running, None if since is None else to_micros(since))
+        return self._engine.changes(self._running, _since(since))
 
     def result(self, at: Instant | None = None) -> pa.Table:
-        """The relation at the frontier, or at an earlier instant; of a stream, its elements so far."""
+        """The relation at the frontier, or at an earlier instant since the query began; of a stream, its elements so far."""
         self._ready()
-        return self._engine.contents(self._running, None if at is None else to_micros(at))
+        return self._engine.contents(self._running, _micros(at))
 
     def subscribe(self, since: Instant | None = None) -> Iterator[Change]:
         """Every change, those of the past first, then as they are committed; ends when the query stops."""
-        seen: Micros = NEVER_BEFORE - 1 if since is None else to_micros(since)
+        self._check_there()
+        self._engine.ensure_started(self._running)
+        return self._changes_to_come(_since(since))
+
+    def _changes_to_come(self, seen: Micros) -> Iterator[Change]:
         while True:
             alive, upto = self._engine.await_progress(self._running, seen)
-            if upto > seen:
+            if upto > seen and not self._running.dropped:
                 yield from _rows(self._engine.changes(self._running, seen), upto)
                 seen = upto
             if not alive:
@@ -316,7 +351,7 @@ class Query:
                 return
 
     def explain(self) -> str:
-        return self._database._statements.explain(self.sql)
+        return self._database.explain(self.sql)
 
     def stats(self) -> dict[str, Any]:
         """Counts since the query was created or the database opened, whichever is later."""
@@ -332,7 +367,10 @@ class Query:
         }
 
     def stop(self) -> None:
-        """The query runs no longer; what it answered can still be read.  One with a name goes on when the database is opened again."""
+        """The query runs no longer; what it answered can still be read.
+
+        One with a name stays known, keeps its streams, and goes on when the database is opened again; DROP QUERY ends it for good.
+        """
         self._engine.stop_query(self._running)
 
     def __enter__(self) -> Query:
@@ -344,21 +382,44 @@ class Query:
     def __repr__(self) -> str:
         kind = "stream" if self.is_stream else "relation"
         upto = f", up to {format_instant(self.frontier)}" if self._running.started and self.frontier > NEVER_BEFORE else ""
-        return f"<Query {self.name}: {kind} of ({', '.join(map(str, self.schema))}){upto}>"
+        state = "" if self._running.state == "running" else f", {self._running.state}"
+        return f"<Query {self.name}: {kind} of ({', '.join(map(str, self.schema))}){upto}{state}>"
 
     def _repr_html_(self) -> str:
-        return f"<b>{self.name}</b> <code>{self.sql}</code>{self.result().slice(0, 20).to_pandas().to_html(index=False)}"
+        answer = self.result().slice(0, 20).to_pandas().to_html(index=False)
+        return f"<b>{html.escape(self.name)}</b> <code>{html.escape(self.sql)}</code>{answer}"
 
     def _ready(self) -> None:
         """A new query shows its first answer at once, and a failed one its reason."""
+        self._check_there()
         self._raise_failure()
         self._engine.ensure_started(self._running)
         self._raise_failure()
+
+    def _check_there(self) -> None:
+        self._database._check_open()
+        if self._running.dropped:
+            raise QueryNotFound(f'query "{self.name}" was dropped', hint="Create it again, and use the new handle.")
 
     def _raise_failure(self) -> None:
         if self._running.error is not None:
             reason = self._running.error
             raise QueryFailed(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
+
+
+def _micros(instant: Instant | None) -> Micros | None:
+    return None if instant is None else to_micros(instant)
+
+
+def _since(instant: Instant | None) -> Micros:
+    """Everything is later than NEVER_BEFORE, which is also what `Query.frontier` says before the first answer."""
+    return NEVER_BEFORE if instant is None or instant == NEVER_BEFORE else to_micros(instant)
+
+
+def _text(value: object, what: str) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeMismatch(f"{what} is a str, not {value!r:.60} ({type(value).__name__})")
 
 
 def _rows(changes: pa.Table, upto: Micros) -> Iterator[Change]:

@@ -1,4 +1,7 @@
-"""A relation through random statements, folds, merges and reopenings, against the sum of its signs."""
+"""A relation through random statements, folds, merges and reopenings, against the sum of its signs.
+
+Statements may name any instant; those that would come before one that is there already must be refused.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.core.errors import InstantPassed
 from millstream.core.schema import Schema
 from millstream.state.location import Location
 from millstream.state.relation_log import RelationLog
@@ -17,7 +22,7 @@ from millstream.state.relation_log import RelationLog
 SCHEMA = Schema.of(k="INT", v="STRING")
 Row = tuple[int | None, str | None]
 rows = st.tuples(st.none() | st.integers(0, 2), st.none() | st.sampled_from("xy"))
-statements = st.tuples(st.integers(0, 3), st.lists(st.tuples(rows, st.sampled_from([1, -1])), min_size=1, max_size=4))
+statements = st.tuples(st.integers(-2, 3), st.lists(st.tuples(rows, st.sampled_from([1, -1])), min_size=1, max_size=4))
 steps = st.lists(statements | st.sampled_from(["fold", "compact", "reopen"]), max_size=25)
 
 
@@ -47,10 +52,16 @@ def test_contents_are_the_sum_of_the_signs(steps: list[object]) -> None:
                 log = RelationLog.open(location, "r", SCHEMA)
             else:
                 later, signed = step  # type: ignore[misc]
-                now = max(now + later, earliest + 1)
+                instant = max(now + later, 0)
                 columns = [pa.array([row[i] for row, _ in signed], field.type) for i, field in enumerate(SCHEMA)]
-                log.append(pa.RecordBatch.from_arrays(columns, names=["k", "v"]), np.array([d for _, d in signed], np.int8), now)
-                changes += [(now, row, diff) for row, diff in signed]
+                batch, diff = pa.RecordBatch.from_arrays(columns, names=["k", "v"]), np.array([d for _, d in signed], np.int8)
+                if instant <= earliest or instant < max((t for t, _, _ in changes), default=0):
+                    with pytest.raises(InstantPassed):
+                        log.append(batch, diff, instant)
+                else:
+                    log.append(batch, diff, instant)
+                    changes += [(instant, row, diff) for row, diff in signed]
+                    now = instant
             for at in range(max(earliest, now - 3, 0), now + 2):
                 assert Counter(tuple(row.values()) for row in log.contents(at).to_pylist()) == contents_slow(changes, at)
 

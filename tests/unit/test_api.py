@@ -14,6 +14,7 @@ from inline import open_inline
 from millstream.api import Change, Database, connect
 from millstream.core.errors import (
     AlreadyExists,
+    ArityMismatch,
     ConfigInvalid,
     InstantPassed,
     InUse,
@@ -132,7 +133,7 @@ def test_a_statement_that_fails_leaves_nothing_behind(db: Database, tmp_path: Pa
         ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts", AlreadyExists),
         ("CREATE QUERY s AS SELECT v FROM s", AlreadyExists),
         ("CREATE QUERY q AS SELECT w FROM s", MillstreamError),
-        ("CREATE QUERY q AS SELECT a.v FROM s AS a JOIN s AS b ON a.v = b.v", NotSupported),
+        ("CREATE QUERY q AS SELECT sum(v) OVER (ORDER BY ts) FROM s", NotSupported),
         ("CREATE SINK o FROM q INTO 'console'", QueryNotFound),
         ("DROP STREAM t", StreamNotFound),
     ]:
@@ -178,6 +179,123 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="closed"):
         database.execute("SHOW STREAMS")
     database.close()
+
+
+def test_everything_says_that_the_database_is_closed(db: Database) -> None:
+    q = db.execute(f"CREATE QUERY q AS {SUMS}")
+    db.insert("s", [(0, "a", 5)])
+    db.flush()
+    db.close()
+    calls = [
+        db.streams, db.queries, db.check, db.flush, q.changes, q.result, q.subscribe, q.explain,
+        lambda: db.query("q"), lambda: db.explain(SUMS), lambda: db.definition("q"), lambda: db.advance(5), lambda: db.insert("s", []),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ConfigInvalid, match="closed"):
+            call()
+    q.stop()
+    assert "q: relation" in repr(q)
+
+
+def test_wrong_arguments_are_errors_of_ours(db: Database) -> None:
+    q = db.execute(f"CREATE QUERY q AS {SUMS}")
+    db.execute("CREATE RELATION r (k STRING)")
+    for call in (
+        lambda: db.insert(None, []),
+        lambda: db.delete(None, []),
+        lambda: db.query(None),
+        lambda: db.definition(5),
+        lambda: db.insert("r", [("a",)], at="x"),
+        lambda: q.changes(since="x"),
+        lambda: q.result(at="x"),
+        lambda: q.subscribe(since="x"),
+        lambda: db.advance("s"),
+        lambda: db.advance(None),
+        lambda: db.advance(None, 1),
+        lambda: db.advance("s", dt.date(1970, 1, 1)),
+        lambda: db.advance("s", "1970-01-01"),
+        lambda: db.advance("s", 1.5),
+        lambda: db.advance("s", True),
+        lambda: db.advance("s", -(2**70)),
+        lambda: db.execute(None),
+        lambda: db.execute(b"SHOW STREAMS"),
+        lambda: db.explain(None),
+        lambda: db.stream("s", 5),
+    ):
+        with pytest.raises(TypeMismatch):
+            call()
+    for arguments in ((), ("s", 1, 2)):
+        with pytest.raises(ArityMismatch):
+            db.advance(*arguments)
+    assert db.streams()[0].frontier < BEGINNING, "nothing was advanced"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"buckets": "a"},
+        {"buckets": 0},
+        {"buckets": True},
+        {"location": 5},
+        {"tick_interval": -1},
+        {"tick_interval": 0},
+        {"tick_interval": "1"},
+    ],
+)
+def test_wrong_options_are_refused_before_anything_starts(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigInvalid):
+        connect(**options)  # type: ignore[arg-type]
+
+
+def test_a_sink_that_cannot_be_written_leaves_nothing_behind(db: Database) -> None:
+    db.execute(f"CREATE QUERY q AS {SUMS}")
+    with pytest.raises(ConfigInvalid, match="/proc/foo"):
+        db.execute("CREATE SINK o FROM q INTO 'csv' OPTIONS (path '/proc/foo')")
+    assert db.execute("SHOW SINKS").num_rows == 0
+
+
+def test_an_answer_is_known_from_the_beginning_of_its_query_to_its_frontier(db: Database, tmp_path: Path) -> None:
+    db.insert("s", [(0, "a", 5), (20, "b", 1)])
+    q = db.execute(f"CREATE QUERY q AS {SUMS}")
+    elements = db.execute("SELECT v FROM s")
+    db.advance(25)
+    db.flush()
+    assert rows(q.result(at=19)) == []
+    assert rows(q.result(at=25)) == [("b", 1)]
+    for query in (q, elements):
+        with pytest.raises(NotSupported, match=r"final only up to 1970-01-01T00:00:00.000025Z, not at 1970-01-01T00:00:00.000026Z"):
+            query.result(at=26)
+        with pytest.raises(InstantPassed, match=r"began at 1970-01-01T00:00:00.000019Z"):
+            query.result(at=18)
+    db.close()
+    with open_inline(tmp_path / "db") as again, pytest.raises(InstantPassed, match="began at"):
+        again.query("q").result(at=18)
+
+
+def test_an_idle_stream_follows_the_wall_clock_in_flush(db: Database) -> None:
+    db.execute("CREATE STREAM t (ts TIMESTAMP, v INT) TIMESTAMP BY ts IDLE TIMEOUT 1 SECOND")
+    q = db.execute("SELECT v FROM t")
+    db.insert("t", [(5, 7)])
+    db.flush()
+    assert q.result().num_rows == 0, "it has not been silent for long enough"
+    db._engine.streams["t"].last_arrival -= 2
+    db.flush()
+    assert rows(q.result()) == [(7,)]
+
+
+def test_the_page_of_a_query_shows_its_sql_as_text(db: Database) -> None:
+    page = db.execute("SELECT k FROM s [NOW] WHERE k < '<script>'")._repr_html_()
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+def test_refused_queries_use_up_no_numbers(db: Database) -> None:
+    for _ in range(3):
+        with pytest.raises(MillstreamError):
+            db.execute("SELECT w FROM s")
+    assert [db.execute(SUMS).name, db.execute(SUMS).name] == ["query_1", "query_2"]
+    db.queries()[0].stop()
+    assert db.execute(SUMS).name == "query_3"
 
 
 def test_relations(db: Database) -> None:

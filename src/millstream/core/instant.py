@@ -7,8 +7,11 @@ datetimes and text.
 from __future__ import annotations
 
 import datetime as dt
+import numbers
 import re
 from decimal import Decimal, InvalidOperation
+
+from millstream.core.errors import TypeMismatch
 
 Micros = int
 """An instant (microseconds since 1970-01-01T00:00:00Z) or a length of time in microseconds."""
@@ -31,12 +34,30 @@ UNITS: dict[str, Micros] = {
 }
 
 
-def to_micros(value: dt.datetime | int) -> Micros:
-    """An instant as the engine keeps it: naive datetimes are UTC, integers are microseconds already."""
+def to_micros(value: object) -> Micros:
+    """An instant as the engine keeps it: naive datetimes are UTC, integers are microseconds already.
+
+    Whatever a caller hands over goes through here; what is no instant of the years 1 to 9999 is a TypeMismatch.
+    """
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return (aware - EPOCH) // dt.timedelta(microseconds=1)
-    return int(value)
+        return checked_instant((aware - EPOCH) // dt.timedelta(microseconds=1))
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeMismatch(
+            f"an instant is a datetime or a number of microseconds since 1970, not {value!r:.60} ({type(value).__name__})",
+            hint="Give a datetime.datetime (a naive one is UTC) or an int.",
+        )
+    return checked_instant(int(value))
+
+
+def checked_instant(instant: Micros) -> Micros:
+    """The instant itself, if datetimes and Spark can say it too."""
+    if BEGINNING <= instant <= LAST:
+        return instant
+    raise TypeMismatch(
+        f"{instant} microseconds since 1970 is outside the years 1 to 9999",
+        hint="Instants are in microseconds: divide nanoseconds, as of time.time_ns(), by 1000.",
+    )
 
 
 def to_datetime(instant: Micros) -> dt.datetime:
@@ -51,14 +72,15 @@ def parse_instant(text: str) -> Micros:
     """
     text = text.strip()
     try:
-        micros = Decimal(text) * 1_000_000
-        if micros == micros.to_integral_value():
-            return int(micros)
-    except (InvalidOperation, ValueError, OverflowError):
-        pass
-    else:
+        seconds = Decimal(text)
+    except InvalidOperation:
+        return to_micros(dt.datetime.fromisoformat(text))
+    if not seconds.is_finite() or not BEGINNING // 1_000_000 <= seconds < LAST // 1_000_000 + 1:
+        raise ValueError(f"{text!r} seconds since 1970 is outside the years 1 to 9999")
+    micros = seconds * 1_000_000
+    if micros != micros.to_integral_value():
         raise ValueError(f"{text!r} is finer than a microsecond")
-    return to_micros(dt.datetime.fromisoformat(text))
+    return int(micros)
 
 
 def format_instant(instant: Micros) -> str:

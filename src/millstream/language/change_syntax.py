@@ -13,6 +13,7 @@ from millstream.language.durations import parse_timestamp
 from millstream.language.statements import DeleteFrom, InsertValues, UpdateSet
 
 At = tuple[Micros | None, dict[str, Span]]
+_ASSIGNED = "assigned"
 
 
 def split_at(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
@@ -79,10 +80,17 @@ def parse_update(cursor: Cursor, parser: CqlParser, at: At) -> UpdateSet:
             raise ParseError(f'column "{column.text}" is set twice', span=column.span, sql=cursor.sql)
         spans[f"assignments.{len(assignments)}"] = column.span
         cursor.expect("=")
-        assignments[column.text] = _expression(cursor, parser)
+        assignments[column.text] = value = _expression(cursor, parser)
+        value.meta[_ASSIGNED] = column.span
 
     cursor.listed(assignment)
     return UpdateSet(target.text, assignments, _where(cursor, parser), instant, text=cursor.sql, spans=spans)
+
+
+def assigned_place(value: exp.Expr) -> Span | None:
+    """Where the column stands that UPDATE ... SET gives this value."""
+    span: Span | None = value.meta.get(_ASSIGNED)
+    return span
 
 
 def _where(cursor: Cursor, parser: CqlParser) -> exp.Expr | None:

@@ -64,6 +64,17 @@ class Evaluator:
         (kept,) = self._evaluate(rows, (f"coalesce({predicate_sql}, FALSE)",))
         return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
+    def constants(self, cells: Sequence[tuple[str, pa.DataType]]) -> list[pa.Array]:
+        """The value of each (SQL, type), an array of one.  What stands in a VALUES hardly comes again: no statement is kept."""
+        rows = pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ROW])
+        expressions = tuple(sql for sql, _ in cells)
+        self._define_macros(expressions)
+        try:
+            values = _Statement(self._connection, rows.schema, expressions).run(rows)
+        except duckdb.Error as error:
+            values = self._evaluate_anyway(rows, expressions, error)
+        return [_as_declared(value, type_) for value, (_, type_) in zip(values, cells, strict=True)]
+
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, ColumnNotFound, NotSupported, Span, TypeMismatch, did_you_mean
-from millstream.core.schema import Field, Schema, type_name
+from millstream.core.errors import ArityMismatch, ColumnNotFound, DuplicateColumn, NotSupported, Span, TypeMismatch, did_you_mean
+from millstream.core.schema import TIMESTAMP, Field, Schema, type_name
 from millstream.language import statements as ast
 from millstream.language.catalog import RelationEntry
+from millstream.language.change_syntax import assigned_place
 from millstream.language.scalar import bind_predicate, bind_scalar
 from millstream.language.spans import span_of
 from millstream.operators.evaluator import Evaluator
@@ -19,6 +22,23 @@ from millstream.plan.duckdb_sql import to_duckdb
 from millstream.plan.expression import Expr
 
 _CELLS_AT_ONCE = 500
+_EVALUATOR = Evaluator()  # to connect costs more than to evaluate
+_ALONE = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """SET column = value.  A value of another type is cast; `lost_sql` then says where the cast made NULL of a value."""
+
+    field: Field
+    value_sql: str
+    lost_sql: str | None
+    given: str
+    span: Span | None
+    text: str
+
+    def refused(self) -> TypeMismatch:
+        return _refused(self.field, self.given, "Nothing was changed.", self.span, self.text)
 
 
 def literal_rows(statement: ast.InsertValues, schema: Schema, sql: str) -> pa.Table:
@@ -27,28 +47,44 @@ def literal_rows(statement: ast.InsertValues, schema: Schema, sql: str) -> pa.Ta
     for row in statement.rows:
         if len(row) != len(targets):
             raise ArityMismatch(
-                f"{len(row)} values for {len(targets)} columns",
+                f"{_counted(len(row), 'value')} for {_counted(len(targets), 'column')}",
                 hint=f"Columns: {', '.join(map(str, targets))}.",
                 span=span_of(row[0]),
                 sql=sql,
             )
-    cells = [[_cell(tree, field, sql) for tree, field in zip(row, targets, strict=True)] for row in statement.rows]
-    columns = {field.name: _evaluated([row[i] for row in cells], field) for i, field in enumerate(targets)}
-    arrays = [columns.get(field.name, pa.nulls(len(cells), field.type)) for field in schema]
+    trees = [(tree, field) for row in statement.rows for tree, field in zip(row, targets, strict=True)]
+    values = _evaluated([(_cell(tree, field, sql), field) for tree, field in trees])
+    for value, (tree, field) in zip(values, trees, strict=True):
+        if value.null_count and not isinstance(_bare(tree), exp.Null):
+            raise _refused(field, _written(tree, sql), "Nothing was inserted.", span_of(tree), sql)
+    columns = {field.name: pa.concat_arrays(values[i :: len(targets)]) for i, field in enumerate(targets)}
+    arrays = [columns.get(field.name, pa.nulls(len(statement.rows), field.type)) for field in schema]
     return pa.table(arrays, schema=schema.to_arrow())
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _target_fields(statement: ast.InsertValues, schema: Schema, sql: str) -> list[Field]:
     if not statement.columns:
         return list(schema)
-    return [_field(name, schema, sql, statement.place("columns", i)) for i, name in enumerate(statement.columns)]
+    targets: list[Field] = []
+    for i, name in enumerate(statement.columns):
+        place = statement.place("columns", i)
+        field = _field(name, schema, sql, place)
+        if field in targets:
+            raise DuplicateColumn(f'column "{field.name}" is named twice', hint="Name each column once.", span=place, sql=sql)
+        targets.append(field)
+    return targets
 
 
 def _field(name: str, schema: Schema, sql: str, span: Span | None) -> Field:
     for field in schema:
         if field.name.lower() == name.lower():
             return field
-    raise ColumnNotFound(f'column "{name}" does not exist', hint=did_you_mean(name, schema.names), span=span, sql=sql)
+    hint = did_you_mean(name, schema.names) or f"Columns: {schema}."
+    raise ColumnNotFound(f'column "{name}" does not exist', hint=hint, span=span, sql=sql)
 
 
 def _cell(tree: exp.Expr, field: Field, sql: str) -> Expr:
@@ -65,17 +101,22 @@ def _no_columns(sql: str) -> Callable[[exp.Column], NoReturn]:
     return resolve
 
 
-def _evaluated(cells: list[Expr], field: Field) -> pa.Array:
-    evaluator, parts = Evaluator(), []
-    one = pa.RecordBatch.from_pydict({"one": [1]})
-    for start in range(0, len(cells), _CELLS_AT_ONCE):
-        some = cells[start : start + _CELLS_AT_ONCE]
-        row = evaluator.project(one, [(f"c{i}", to_duckdb(cell), field.type) for i, cell in enumerate(some)])
-        parts += row.columns
-    for cell, value in zip(cells, parts, strict=True):
-        if value.null_count and not isinstance(_bare(cell.tree), exp.Null):
-            raise TypeMismatch(f'column "{field.name}" takes {type_name(field.type)}, not {cell}', hint="Nothing was inserted.")
-    return pa.concat_arrays(parts)
+def _evaluated(cells: Sequence[tuple[Expr, Field]]) -> list[pa.Array]:
+    """An array of one value for each cell."""
+    sql = [(to_duckdb(cell), field.type) for cell, field in cells]
+    with _ALONE:
+        return [value for i in range(0, len(sql), _CELLS_AT_ONCE) for value in _EVALUATOR.constants(sql[i : i + _CELLS_AT_ONCE])]
+
+
+def _refused(field: Field, given: str, outcome: str, span: Span | None, sql: str) -> TypeMismatch:
+    way_out = "Write TIMESTAMP '2024-01-31T12:00:00Z'. " if field.type == TIMESTAMP else ""
+    return TypeMismatch(f'column "{field.name}" takes {type_name(field.type)}, not {given}', hint=way_out + outcome, span=span, sql=sql)
+
+
+def _written(tree: exp.Expr, sql: str) -> str:
+    """The expression as the user wrote it."""
+    span = span_of(tree)
+    return sql[span.start : span.end] if span else tree.sql(dialect="spark")
 
 
 def _bare(tree: exp.Expr) -> exp.Expr:
@@ -89,14 +130,16 @@ def bound_condition(where: exp.Expr | None, relation: RelationEntry, sql: str) -
     return None if where is None else to_duckdb(bind_predicate(where, _columns_of(relation, sql), sql))
 
 
-def bound_assignments(assignments: Mapping[str, exp.Expr], relation: RelationEntry, sql: str) -> dict[str, str]:
+def bound_assignments(assignments: Mapping[str, exp.Expr], relation: RelationEntry, sql: str) -> dict[str, Assignment]:
+    """The SET of an UPDATE, by the names of the columns."""
     bound = {}
     for name, tree in assignments.items():
-        field = _field(name, relation.schema, sql, span_of(tree))
-        value = bind_scalar(tree, _columns_of(relation, sql), sql)
+        field = _field(name, relation.schema, sql, assigned_place(tree))
+        value, lost = bind_scalar(tree, _columns_of(relation, sql), sql), None
         if value.type != field.type:
-            value = bind_scalar(exp.cast(tree.copy(), type_name(field.type), dialect="spark"), _columns_of(relation, sql), sql)
-        bound[field.name] = to_duckdb(value)
+            cast = bind_scalar(exp.cast(tree.copy(), type_name(field.type), dialect="spark"), _columns_of(relation, sql), sql)
+            value, lost = cast, f"(({to_duckdb(value)}) IS NOT NULL AND ({to_duckdb(cast)}) IS NULL)"
+        bound[field.name] = Assignment(field, to_duckdb(value), lost, _written(tree, sql), span_of(tree), sql)
     return bound
 
 

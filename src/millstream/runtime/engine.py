@@ -7,6 +7,7 @@ of the results follow the records, at the latest when someone looks.
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import threading
@@ -17,8 +18,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.core.errors import MillstreamError
-from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
+from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported
+from millstream.core.instant import NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, contents_fragment
 from millstream.runtime.exchange import read_contents
@@ -27,6 +28,7 @@ from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, answer_fields
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import Outcome, Span, TickRun, failed, span_forward, span_replay
+from millstream.state.atomic import atomic_write
 from millstream.state.changelog import Changelog
 from millstream.state.location import Location
 from millstream.state.snapshot import prune_snapshots
@@ -79,6 +81,8 @@ class Engine:
             query = self.add_query(name, incarnation, bound, plan)
             query.created_at = self.frontier_of(query)
             if query.created_at > NEVER_BEFORE:
+                if query.is_saved:
+                    atomic_write(self._began_path(name), json.dumps({"created_at": query.created_at}).encode())
                 self.ensure_started(query)
             if query.error is not None:
                 self.drop_query(query)
@@ -89,7 +93,7 @@ class Engine:
         """A standing query; one that has run before goes on where its last committed tick left it."""
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
-            query = RunningQuery(name, incarnation, bound, plan, changelog)
+            query = RunningQuery(name, incarnation, bound, plan, changelog, created_at=_read_began(self._began_path(name)))
             last = self._ticks.last
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True
@@ -106,18 +110,33 @@ class Engine:
             return query
 
     def stop_query(self, query: RunningQuery) -> None:
-        """It takes part in no further tick; its files stay, and so does its place in the tick log if it has a name."""
+        """It takes part in no further tick; its files stay.
+
+        A saved query stays known: it goes on when the database is opened again, so its place in the tick log, its streams
+        and the rows that it has not seen yet must all be there then.
+        """
         with self.lock:
+            if query.stopped:
+                return
             query.stopped = True
             query.publish()
-            if self.queries.get(query.name) is query:
-                del self.queries[query.name]
+            if not query.is_saved:
+                self._forget(query)
             self.committed.notify_all()
 
     def drop_query(self, query: RunningQuery) -> None:
         with self.lock:
             self.stop_query(query)
+            query.dropped = True
+            self._forget(query)
             self.location.drop_query(query.name)
+
+    def _forget(self, query: RunningQuery) -> None:
+        if self.queries.get(query.name) is query:
+            del self.queries[query.name]
+
+    def _began_path(self, name: str) -> Path:
+        return self.location.query_dir(name) / "_began.json"
 
     def ensure_started(self, query: RunningQuery) -> None:
         """A new query's first tick, if it has not been yet."""
@@ -134,7 +153,7 @@ class Engine:
     def close(self) -> None:
         """Snapshots, so that the next run starts where this one ends; then the results' tables."""
         with self.lock:
-            running = [query for query in self.queries.values() if query.started and query.fed and query.error is None]
+            running = [query for query in self._running() if query.started and query.fed]
             stale = [query for query in running if query.snapshot is None or query.snapshot.at != query.at]
             if stale:
                 self._run_tick(stale, snapshot=True)
@@ -185,6 +204,7 @@ class Engine:
 
     def flush(self) -> None:
         """Ticks until every query has reached its frontier; results are in their Delta tables afterwards."""
+        self.streams.advance_idle(time.time_ns() // 1000)
         while self.tick() is not None:
             pass
         self.publish()
@@ -192,8 +212,11 @@ class Engine:
     def tick(self) -> TickReport | None:
         """One committed tick, or None if nothing is due."""
         with self.lock:
-            due = [query for query in self.queries.values() if query.error is None and not query.stopped and self._is_due(query)]
+            due = [query for query in self._running() if self._is_due(query)]
             return self._run_tick(due, snapshot=False) if due else None
+
+    def _running(self) -> list[RunningQuery]:
+        return [query for query in self.queries.values() if query.error is None and not query.stopped]
 
     def _is_due(self, query: RunningQuery) -> bool:
         return not query.started or self.frontier_of(query) > query.at
@@ -263,13 +286,14 @@ class Engine:
         return replace(span, snapshot=due)
 
     def _live(self) -> frozenset[str]:
-        return frozenset(query.incarnation for query in self.queries.values())
+        """Whose caches workers keep; those of a stopped query are not asked any more."""
+        return frozenset(query.incarnation for query in self.queries.values() if not query.stopped)
 
     def _commit(self, outcomes: list[Outcome]) -> None:
         last = self._ticks.last
-        live = {query.incarnation for query in self.queries.values()}
-        frontiers = {key: at for key, at in (last.frontiers if last else {}).items() if key in live}
-        snapshots = {key: ref for key, ref in (last.snapshots if last else {}).items() if key in live}
+        known = {query.incarnation for query in self.queries.values()}
+        frontiers = {key: at for key, at in (last.frontiers if last else {}).items() if key in known}
+        snapshots = {key: ref for key, ref in (last.snapshots if last else {}).items() if key in known}
         outputs = {}
         for outcome in outcomes:
             key = outcome.span.query.incarnation
@@ -322,10 +346,13 @@ class Engine:
     def contents(self, query: RunningQuery, at: Micros | None = None) -> pa.Table:
         """The relation at the query's frontier, or at an earlier instant: then with the changes since undone."""
         with self.lock:
+            if at is not None:
+                _check_answered(query, at)
             if query.is_stream:
                 return elements(self.changes(query), at)
             fragment = contents_fragment(query.plan)
-            if fragment is None or not query.started:
+            # what a stopped query's caches would be rebuilt from may have left the log; its changes stay
+            if fragment is None or not query.started or query.stopped:
                 return folded(self.changes(query), at)
             batches = self._ask_contents(query, fragment)
             now = pa.Table.from_batches(batches, query.plan.schema.to_arrow()).rename_columns(list(query.bound.names))
@@ -343,6 +370,31 @@ class Engine:
         batches = [read_contents(path) for path in outcome.contents]
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         return batches
+
+
+def _check_answered(query: RunningQuery, at: Micros) -> None:
+    """An answer is known from where the query began up to its frontier."""
+    if at > query.at:
+        upto = f"only up to {format_instant(query.at)}" if query.started else "nowhere yet"
+        raise NotSupported(
+            f'the answer of query "{query.name}" is final {upto}, not at {format_instant(at)}',
+            hint="Ask for an earlier instant." if query.stopped else "Advance its streams and flush, or ask for an earlier instant.",
+        )
+    if at < query.created_at:
+        began = format_instant(query.created_at)
+        raise InstantPassed(
+            f'query "{query.name}" began at {began} and has no answer for {format_instant(at)}', hint=f"Ask for {began} or later."
+        )
+
+
+def _read_began(path: Path) -> Micros:
+    """Of a query that was created when its streams had already come somewhere; all others tell everything from the beginning."""
+    try:
+        return int(json.loads(path.read_bytes())["created_at"])
+    except FileNotFoundError:
+        return NEVER_BEFORE
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error
 
 
 def _retention_us(stream: OpenStream) -> Micros:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.core.instant import Micros
+from millstream.core.instant import BEGINNING, LAST, Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
@@ -55,7 +55,7 @@ def write_partition(plan: IngestPlan, partition: int, parts: Sequence[pa.Table])
     if rows.num_rows == 0:
         return PartitionReport(partition, (), (), None)
     seq = sequence_numbers(plan.ingest_number, partition, plan.partitions, rows.num_rows)
-    ts = _micros(rows.column(plan.timestamp_by))
+    ts, _ = _stamps(rows, plan.timestamp_by)
     late = np.concatenate([_late(plan, part) for part in parts])
     late_chunks: tuple[ChunkInfo, ...] = ()
     if late.any():
@@ -67,11 +67,10 @@ def write_partition(plan: IngestPlan, partition: int, parts: Sequence[pa.Table])
 
 
 def _late(plan: IngestPlan, part: pa.Table) -> npt.NDArray[np.bool_]:
-    """A row without a timestamp belongs to no instant: it goes where late rows go."""
-    stamps = part.column(plan.timestamp_by)
-    known = np.asarray(pc.is_valid(stamps))
+    """A row without a timestamp that can be said belongs to no instant: it goes where late rows go."""
+    ts, known = _stamps(part, plan.timestamp_by)
     late = ~known
-    late[known] = late_mask(_micros(stamps)[known], plan.frontier)
+    late[known] = late_mask(ts[known], plan.frontier)
     return late
 
 
@@ -98,6 +97,9 @@ def _stamped(rows: pa.Table, ts: Instants, seq: Instants) -> pa.Table:
     return rows.append_column("_ts", pa.array(ts)).append_column("_seq", pa.array(seq))
 
 
-def _micros(stamps: pa.ChunkedArray) -> Instants:
+def _stamps(rows: pa.Table, timestamp_by: str) -> tuple[Instants, npt.NDArray[np.bool_]]:
+    """Each row's instant, 0 where it has none, and whether it has one: NULL and what lies outside the years 1 to 9999 are none."""
+    stamps = rows.column(timestamp_by)
     micros: Instants = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).fill_null(0).to_numpy()
-    return micros
+    known = np.asarray(pc.is_valid(stamps)) & (micros >= BEGINNING) & (micros <= LAST)
+    return np.where(known, micros, 0), known

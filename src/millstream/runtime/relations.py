@@ -1,7 +1,8 @@
 """Relations on the driver: bags that users change, each change at an instant.
 
 A change takes effect one microsecond after the greatest frontier of any stream, or at a later instant
-of the user's choice; before there is any frontier it has been so since ever.
+of the user's choice; before there is any frontier it has been so since ever.  The changes of one relation come
+in the order of their instants, so each sees the relation as it is at its own.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.core.errors import InstantPassed
+from millstream.core.errors import AlreadyExists, InstantPassed, TypeMismatch
 from millstream.core.instant import BEGINNING, Micros, format_instant
 from millstream.kernels.key_table import KeyTable
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
+from millstream.runtime.constants import Assignment
 from millstream.runtime.rows import table_of
 from millstream.state.location import Location
 from millstream.state.relation_log import RelationLog
@@ -52,8 +55,10 @@ class Relations:
     def insert(self, name: str, rows: object, instant: Micros) -> int:
         """With a primary key a row takes the place of the one with the same key."""
         entry, log = self._open[name]
+        log.require_in_order(instant)
         table = table_of(rows, entry.schema, name)
         if entry.primary_key:
+            _refuse_null_keys(table, entry)
             table = _last_of_each_key(table, entry.primary_key)
             old = self._with_equal_keys(log.contents(instant), table, entry.primary_key)
             _apply(log, old, table, instant)
@@ -64,6 +69,7 @@ class Relations:
     def delete_rows(self, name: str, rows: object, instant: Micros) -> int:
         """Take one copy of each given row away; rows that are not there are not an error."""
         entry, log = self._open[name]
+        log.require_in_order(instant)
         table = table_of(rows, entry.schema, name)
         present = _bag_intersection(log.contents(instant), table)
         _apply(log, present, table.slice(0, 0), instant)
@@ -71,23 +77,37 @@ class Relations:
 
     def delete(self, name: str, predicate_sql: str | None, instant: Micros) -> int:
         _, log = self._open[name]
-        leaving = self._matching(log.contents(instant), predicate_sql)
+        log.require_in_order(instant)
+        rows = log.contents(instant)
+        leaving = rows.filter(pa.array(self._matching(rows, predicate_sql)))
         _apply(log, leaving, leaving.slice(0, 0), instant)
         return len(leaving)
 
-    def update(self, name: str, assignments: Mapping[str, str], predicate_sql: str | None, instant: Micros) -> int:
-        """`assignments` maps columns to DuckDB expressions over the old row."""
+    def update(self, name: str, assignments: Mapping[str, Assignment], predicate_sql: str | None, instant: Micros) -> int:
+        """The values of `assignments` are computed over the old row."""
         entry, log = self._open[name]
-        old = self._matching(log.contents(instant), predicate_sql)
-        columns = [(field.name, assignments.get(field.name, f'"{field.name}"'), field.type) for field in entry.schema]
-        new = pa.Table.from_batches([self._evaluator.project(_batch(old), columns)])
+        log.require_in_order(instant)
+        rows = log.contents(instant)
+        matching = self._matching(rows, predicate_sql)
+        old = rows.filter(pa.array(matching))
+        new = self._assigned(old, assignments)
+        if not assignments.keys().isdisjoint(entry.primary_key):
+            _refuse_null_keys(new, entry)
+            _refuse_equal_keys(pa.concat_tables([rows.filter(pa.array(~matching)), new]), entry)
         _apply(log, old, new, instant)
         return len(old)
 
-    def _matching(self, rows: pa.Table, predicate_sql: str | None) -> pa.Table:
-        if predicate_sql is None or rows.num_rows == 0:
-            return rows
-        return rows.filter(pa.array(self._evaluator.mask(_batch(rows), predicate_sql)))
+    def _assigned(self, rows: pa.Table, assignments: Mapping[str, Assignment]) -> pa.Table:
+        batch = _batch(rows)
+        for assignment in assignments.values():
+            if assignment.lost_sql is not None and self._evaluator.mask(batch, assignment.lost_sql).any():
+                raise assignment.refused()
+        sql = {name: assignment.value_sql for name, assignment in assignments.items()}
+        columns = [(field.name, sql.get(field.name, _quoted(field.name)), field.type) for field in rows.schema]
+        return pa.Table.from_batches([self._evaluator.project(batch, columns)])
+
+    def _matching(self, rows: pa.Table, predicate_sql: str | None) -> npt.NDArray[np.bool_]:
+        return np.ones(len(rows), np.bool_) if predicate_sql is None else self._evaluator.mask(_batch(rows), predicate_sql)
 
     def _with_equal_keys(self, rows: pa.Table, like: pa.Table, keys: tuple[str, ...]) -> pa.Table:
         table = KeyTable([like.schema.field(key).type for key in keys])
@@ -100,7 +120,7 @@ def effective_instant(greatest_frontier: Micros | None, asked: Micros | None) ->
     earliest = BEGINNING if greatest_frontier is None else greatest_frontier + 1
     if asked is None:
         return earliest
-    if asked <= earliest:
+    if asked < earliest:
         raise InstantPassed(
             f"{format_instant(asked)} has passed: a change takes effect at {format_instant(earliest)} at the earliest",
             hint="Leave AT away, or name a later instant.",
@@ -123,6 +143,29 @@ def _batch(table: pa.Table) -> pa.RecordBatch:
 def _key_columns(table: pa.Table, keys: tuple[str, ...]) -> list[pa.Array]:
     batch = _batch(table)
     return [batch.column(key) for key in keys]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refuse_null_keys(rows: pa.Table, entry: RelationEntry) -> None:
+    for key in entry.primary_key:
+        if rows.column(key).null_count:
+            raise TypeMismatch(f'column "{key}" of "{entry.name}" is in its PRIMARY KEY and cannot be NULL', hint="Nothing was changed.")
+
+
+def _refuse_equal_keys(rows: pa.Table, entry: RelationEntry) -> None:
+    keys = entry.primary_key
+    codes = KeyTable([rows.schema.field(key).type for key in keys]).encode(_key_columns(rows, keys))
+    _, first, count = np.unique(codes, return_index=True, return_counts=True)
+    if (count > 1).any():
+        row = int(first[count > 1].min())
+        key = ", ".join(f"{key} = {rows.column(key)[row].as_py()!r}" for key in keys)
+        raise AlreadyExists(
+            f'"{entry.name}" would have more than one row with the primary key {key}',
+            hint="Narrow the WHERE, or delete the other rows first. Nothing was changed.",
+        )
 
 
 def _last_of_each_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:

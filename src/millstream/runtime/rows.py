@@ -1,17 +1,18 @@
-"""What users hand to `insert` (tuples, dicts, Arrow, pandas, polars) as a table of the stream's own types."""
+"""What users hand to `insert` (tuples, dicts, Arrow, pandas, polars) as a table of the stream's own types; values fit or are
+refused in row_values.py."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from millstream.core.errors import ArityMismatch, ColumnNotFound, TypeMismatch, did_you_mean
-from millstream.core.instant import to_micros
-from millstream.core.schema import TIMESTAMP, Field, Schema, type_name
+from millstream.core.errors import ArityMismatch, ColumnNotFound, DuplicateColumn, TypeMismatch, did_you_mean
+from millstream.core.schema import Schema
+from millstream.runtime.row_values import REFUSALS, array_of, cast_column, shown
+
+_FORMS = "Give a list of tuples or dicts, a pyarrow.Table, or a pandas or polars DataFrame."
 
 
 def table_of(rows: object, schema: Schema, target: str) -> pa.Table:
@@ -21,27 +22,70 @@ def table_of(rows: object, schema: Schema, target: str) -> pa.Table:
     if isinstance(rows, pa.Table):
         return _from_table(rows, schema, target)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, pandas 2.2+, DuckDB relations, and whatever else speaks Arrow
-        return _from_table(pa.table(rows), schema, target)
+        return _from_frame(rows, schema, target)
     if isinstance(rows, Mapping):
-        return _from_table(pa.table(dict(rows)), schema, target)
+        return _from_columns(rows, schema, target)
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         return _from_rows(rows, schema, target)
-    raise TypeMismatch(
-        f'cannot insert a {type(rows).__name__} into "{target}"',
-        hint="Give a list of tuples or dicts, a pyarrow.Table, or a pandas or polars DataFrame.",
-    )
+    raise TypeMismatch(f'cannot insert a {type(rows).__name__} into "{target}"', hint=_FORMS)
+
+
+# --- forms ------------------------------------------------------------------------------------
+
+
+def _from_frame(frame: Any, schema: Schema, target: str) -> pa.Table:
+    is_pandas = hasattr(frame, "notna") and hasattr(frame, "columns")
+    if is_pandas:
+        _known_columns(frame.columns, schema, target)
+    try:
+        table = pa.table(frame)
+    except REFUSALS as error:
+        if not is_pandas:
+            raise TypeMismatch(f'cannot insert this {type(frame).__name__} into "{target}"', hint=_FORMS) from error
+        # a column of many types: as values, one by one, it fits or it is named
+        return _from_columns({name: _objects(column) for name, column in frame.items()}, schema, target)
+    return _from_table(table, schema, target)
+
+
+def _objects(column: Any) -> list[Any]:
+    """A column of pandas as Python's values."""
+    objects: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return objects
 
 
 def _from_table(table: pa.Table, schema: Schema, target: str) -> pa.Table:
-    by_lower = {name.lower(): name for name in table.column_names}
-    for name in table.column_names:
-        _known_column(name, schema, target)
-    columns = []
-    for field in schema:
-        given = by_lower.get(field.name.lower())
-        column = table.column(given) if given is not None else pa.nulls(table.num_rows, field.type)
-        columns.append(_cast(column, field, target))
-    return pa.table(columns, schema=schema.to_arrow())
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    # pandas numbers the rows that are left of a selection: no column of the user's
+    table = table.drop_columns([name for name in index if isinstance(name, str) and name.startswith("__index_level_")])
+    _known_columns(table.column_names, schema, target, index)
+    given = {name.lower(): table.column(i) for i, name in enumerate(table.column_names)}
+    return _table([given.get(field.name.lower()) for field in schema], table.num_rows, schema, target)
+
+
+def _from_columns(columns: Mapping[Any, Any], schema: Schema, target: str) -> pa.Table:
+    _known_columns(columns, schema, target)
+    for name, values in columns.items():
+        if isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
+            raise TypeMismatch(
+                f'a dict for "{target}" holds columns, but "{name}" is {shown(values)}',
+                hint="Give one row as a list of one dict: [{...}].",
+            )
+    lengths = {str(name): len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f'{count} in "{name}"' for name, count in lengths.items())
+        raise ArityMismatch(f'the columns for "{target}" are not equally long: {counts}', hint="Give a value or None for each row.")
+    given = {str(name).lower(): _arrow_or_list(values) for name, values in columns.items()}
+    return _table([given.get(field.name.lower()) for field in schema], next(iter(lengths.values()), 0), schema, target)
+
+
+def _arrow_or_list(values: Any) -> pa.ChunkedArray | list[Any]:
+    if isinstance(values, Sequence):
+        return list(values)
+    try:
+        array = pa.array(values)
+    except REFUSALS:
+        return list(values)
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
 def _from_rows(rows: Sequence[Any], schema: Schema, target: str) -> pa.Table:
@@ -49,63 +93,44 @@ def _from_rows(rows: Sequence[Any], schema: Schema, target: str) -> pa.Table:
     for i, row in enumerate(rows):
         for column, value in zip(columns, _values(row, schema, target, i), strict=True):
             column.append(value)
-    arrays = [_array(values, field, target) for values, field in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema.to_arrow())
+    return _table(columns, len(rows), schema, target)
 
 
 def _values(row: Any, schema: Schema, target: str, i: int) -> Sequence[Any]:
     if isinstance(row, Mapping):
+        _known_columns(row, schema, target)
         given = {str(name).lower(): value for name, value in row.items()}
-        for name in row:
-            _known_column(str(name), schema, target)
         return [given.get(field.name.lower()) for field in schema]
     if isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
         if len(row) != len(schema):
-            raise ArityMismatch(f'row {i} has {len(row)} values, but "{target}" has {len(schema)} columns', hint=f"Columns: {schema}.")
+            values = "1 value" if len(row) == 1 else f"{len(row)} values"
+            columns = "1 column" if len(schema) == 1 else f"{len(schema)} columns"
+            raise ArityMismatch(f'row {i} has {values}, but "{target}" has {columns}', hint=f"Columns: {schema}.")
         return row
     raise TypeMismatch(f"row {i} is a {type(row).__name__}", hint="Each row is a tuple in column order, or a dict by column name.")
 
 
-def _known_column(name: str, schema: Schema, target: str) -> None:
-    names = [field.name for field in schema]
-    if name.lower() not in {known.lower() for known in names}:
-        raise ColumnNotFound(f'column "{name}" does not exist in "{target}"', hint=did_you_mean(name, names) or f"Columns: {schema}.")
+def _known_columns(given: Iterable[Any], schema: Schema, target: str, index: Sequence[Any] = ()) -> None:
+    known, seen = {name.lower() for name in schema.names}, set()
+    for name in given:
+        lower = str(name).lower()
+        if lower not in known:
+            hint = f"It is the index of the frame: reset_index(drop=True) leaves it out. Columns: {schema}." if name in index else None
+            hint = hint or did_you_mean(str(name), schema.names) or f"Columns: {schema}."
+            raise ColumnNotFound(f'column "{name}" does not exist in "{target}"', hint=hint)
+        if lower in seen:
+            raise DuplicateColumn(f'column "{name}" is given twice for "{target}"', hint="Give each column once; case does not matter.")
+        seen.add(lower)
 
 
-def _array(values: list[Any], field: Field, target: str) -> pa.Array:
-    if pa.types.is_timestamp(field.type):
-        values = [_micros(value) for value in values]
-    try:
-        return pa.array(values, field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError) as error:
-        bad = next((value for value in values if not _fits(value, field)), None)
-        raise TypeMismatch(
-            f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {bad!r}',
-            hint=f"Arrow says: {error}. Nothing was inserted.",
-        ) from error
-
-
-def _micros(value: Any) -> Any:
-    return to_micros(value) if isinstance(value, (dt.datetime, int)) and not isinstance(value, bool) else value
-
-
-def _fits(value: Any, field: Field) -> bool:
-    try:
-        pa.array([value], field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
-        return False
-    return True
-
-
-def _cast(column: pa.ChunkedArray, field: Field, target: str) -> pa.ChunkedArray:
-    if column.type == field.type:
-        return column
-    try:
-        if pa.types.is_timestamp(column.type) and column.type.tz is None and field.type == TIMESTAMP:
-            column = pc.assume_timezone(column.cast(pa.timestamp(column.type.unit)), "UTC")  # naive is UTC
-        return column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise TypeMismatch(
-            f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {column.type}',
-            hint=f"Arrow says: {error}. Nothing was inserted.",
-        ) from error
+def _table(columns: Sequence[pa.ChunkedArray | list[Any] | None], count: int, schema: Schema, target: str) -> pa.Table:
+    """Columns in the order of the schema; None is a column of NULLs."""
+    arrays = []
+    for column, field in zip(columns, schema, strict=True):
+        if column is None:
+            arrays.append(pa.nulls(count, field.type))
+        elif isinstance(column, list):
+            arrays.append(array_of(column, field, target))
+        else:
+            arrays.append(cast_column(column, field, target))
+    return pa.table(arrays, schema=schema.to_arrow())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, Micros
@@ -13,6 +14,9 @@ from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, sources, windows
 from millstream.plan.window import TimeWindow
 from millstream.state.changelog import Changelog, OutputFile
+
+SESSION = "session-"
+"""How the incarnations of queries without a name of their own begin: they end with the session, or when they are stopped."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class RunningQuery:
     unpublished: list[tuple[int, Sequence[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
     rows_since_snapshot: int = 0
     ticks_since_snapshot: int = 0
-    stopped: bool = False
+    stopped: bool = False  # until the database is opened again
+    dropped: bool = False
     error: MillstreamError | None = None
     stats: QueryStats = field(default_factory=QueryStats)
     created: float = field(default_factory=time.time)
@@ -55,6 +60,17 @@ class RunningQuery:
     @property
     def is_stream(self) -> bool:
         return self.bound.is_stream
+
+    @property
+    def is_saved(self) -> bool:
+        """It stands in the catalog, and is known until it is dropped."""
+        return not self.incarnation.startswith(SESSION)
+
+    @property
+    def state(self) -> Literal["running", "stopped", "failed"]:
+        if self.error is not None:
+            return "failed"
+        return "stopped" if self.stopped else "running"
 
     @property
     def streams(self) -> tuple[str, ...]:

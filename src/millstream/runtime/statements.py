@@ -13,8 +13,8 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import InUse, MillstreamError, NotSupported
-from millstream.core.instant import Micros
+from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported
+from millstream.core.instant import LAST, Micros
 from millstream.language import statements as ast
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.parser import parse_one
@@ -25,7 +25,7 @@ from millstream.runtime.engine import Engine
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams
 from millstream.runtime.once import reads_only_finished, run_once
 from millstream.runtime.relations import Relations, effective_instant
-from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.running_query import SESSION, RunningQuery
 from millstream.runtime.sinks import Sink, open_sink
 from millstream.state.catalog_file import CatalogFile
 
@@ -158,7 +158,7 @@ class Statements:
             case ast.CreateSink():
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
-                self._sinks[entry.name] = (entry, open_sink(entry, sys.stdout))
+                self._sinks[entry.name] = (entry, _opened_sink(entry))
         return None
 
     def _open_stream(self, entry: StreamEntry, *, reopening: bool) -> None:
@@ -211,23 +211,29 @@ class Statements:
                 del self._sinks[entry.name]
 
     def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
-        users = [query.name for query in self._engine.queries.values() if entry.name in query.streams]
+        readers = [query for query in self._engine.queries.values() if entry.name in query.streams]
+        users = [query.name for query in readers]
         users += [sink.name for sink, _ in self._sinks.values() if sink.source == entry.name]
         if users:
-            raise InUse(f'"{entry.name}" is in use by {", ".join(users)}', hint="Drop or stop them first.")
+            # stopping frees a stream only from a query without a name: the others go on when the database is opened again
+            unnamed = [query.name for query in readers if not query.is_saved]
+            ways = ["Stop " + ", ".join(unnamed)] if unnamed else []
+            ways += ["drop " + ", ".join(name for name in users if name not in unnamed)] if len(users) > len(unnamed) else []
+            hint = " and ".join(ways) + " first."
+            raise InUse(f'"{entry.name}" is in use by {", ".join(users)}', hint=hint[0].upper() + hint[1:])
 
     # --- questions and changes
 
     def _select(self, statement: ast.Select) -> RunningQuery | pa.Table:
         if reads_only_finished(statement.select, self.catalog):
             return run_once(statement.select, self.catalog, self._finished_table, self._engine.runner)
-        self._anonymous += 1
         compiled = self._compiled(statement.select, statement.text)
-        name = f"query_{self._anonymous}"
-        while name in self.catalog or name in self._engine.queries:
-            self._anonymous += 1
-            name = f"query_{self._anonymous}"
-        return self._engine.create_query(name, f"session-{uuid.uuid4().hex}", compiled.bound, compiled.physical)
+        number = self._anonymous + 1
+        while f"query_{number}" in self.catalog or f"query_{number}" in self._engine.queries:
+            number += 1
+        query = self._engine.create_query(f"query_{number}", f"{SESSION}{uuid.uuid4().hex}", compiled.bound, compiled.physical)
+        self._anonymous = number  # a query that was refused has used up no number
+        return query
 
     def _finished_table(self, name: str, part: str | None) -> pa.Table:
         """What a name stands for in a question that is answered once: a relation, a query's answer, a stream's late rows."""
@@ -238,7 +244,7 @@ class Statements:
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
             return self._engine.contents(query)
-        return self._relations.contents(entry.name, self._instant(None))
+        return self._relations.contents(entry.name, effective_instant(self._engine.streams.greatest_frontier, None))
 
     def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
         sql = statement.text
@@ -257,7 +263,11 @@ class Statements:
             self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, instant)
 
     def _instant(self, asked: Micros | None) -> Micros:
-        return effective_instant(self._engine.streams.greatest_frontier, asked)
+        """Of a change to a relation."""
+        frontier = self._engine.streams.greatest_frontier
+        if frontier is not None and frontier >= LAST:
+            raise InstantPassed("the last instant of all has passed: nothing can change any more", hint="A stream was advanced to its end.")
+        return effective_instant(frontier, asked)
 
     def _show(self, kind: str) -> pa.Table:
         match kind:
@@ -266,9 +276,24 @@ class Statements:
             case "relations":
                 return list_relations(self.catalog)
             case "queries":
-                return list_queries(self._engine)
+                return self._listed_queries()
             case _:
                 return list_sinks(self.catalog)
+
+    def _listed_queries(self) -> pa.Table:
+        table = list_queries(self._engine)
+        states = pa.array([query.state for query in self._engine.queries.values()], pa.string())
+        return table.set_column(table.column_names.index("state"), "state", states)
+
+
+def _opened_sink(entry: SinkEntry) -> Sink:
+    try:
+        return open_sink(entry, sys.stdout)
+    except OSError as error:
+        raise ConfigInvalid(
+            f'sink "{entry.name}" cannot write to "{entry.options.get("path")}": {error.strerror or error}',
+            hint="Choose a directory that you may write to.",
+        ) from error
 
 
 def _names(statement: ast.Statement, name: str) -> bool:

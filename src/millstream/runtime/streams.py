@@ -7,8 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from millstream.core.errors import TypeMismatch
-from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.instant import NEVER_BEFORE, Micros, checked_instant
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.rows import table_of
@@ -68,10 +71,7 @@ class Streams:
         """Rows from the driver itself: one batch, one partition.  Nothing is inserted if any row does not fit."""
         stream = self._open[name]
         table = table_of(rows, stream.entry.schema, name)
-        if table.column(stream.entry.timestamp_by).null_count:
-            raise TypeMismatch(
-                f'column "{stream.entry.timestamp_by}" of "{name}" is its timestamp and cannot be NULL', hint="Nothing was inserted."
-            )
+        _check_timestamps(table.column(stream.entry.timestamp_by), stream.entry)
         if table.num_rows:
             with stream.lock:
                 plan = self.begin(name, partitions=1)
@@ -107,7 +107,7 @@ class Streams:
     def advance_idle(self, now: Micros) -> bool:
         """Streams that have been silent for their idle timeout follow the wall clock at that distance."""
         moved = False
-        for stream in self._open.values():
+        for stream in self:
             timeout_us = stream.entry.idle_timeout_us
             if timeout_us is None or (time.monotonic() - stream.last_arrival) * 1e6 < timeout_us:
                 continue
@@ -115,3 +115,15 @@ class Streams:
                 self.advance(stream.entry.name, now - timeout_us)
                 moved = True
         return moved
+
+
+def _check_timestamps(stamps: pa.ChunkedArray, entry: StreamEntry) -> None:
+    """What the driver inserts belongs to an instant that can be said; a source's rows that do not are late (ingest.py)."""
+    column = f'column "{entry.timestamp_by}" of "{entry.name}" is its timestamp'
+    if stamps.null_count:
+        raise TypeMismatch(f"{column} and cannot be NULL", hint="Nothing was inserted.")
+    for ts in pc.min_max(stamps.cast(pa.int64())).as_py().values() if len(stamps) else ():
+        try:
+            checked_instant(ts)
+        except TypeMismatch as error:
+            raise TypeMismatch(f"{column}: {error.message}", hint=f"{error.hint} Nothing was inserted.") from None

@@ -3,9 +3,10 @@
     base: the bag at instant h   │   changes after h, one chunk per statement
     ─────────────────────────────┴──────────────────────────────────────────►  instant
 
-`contents(at)` nets both.  `fold(h)` moves the base forward once the changes outweigh it, so that reading costs what the
-relation holds and not what ever happened to it; instants before the base are then gone.  Which rows a DELETE or an
-upsert means is the caller's business: it comes here as changes.
+Changes come in the order of their instants: what a change was computed from (the rows that a DELETE found) then never
+changes behind its back.  `contents(at)` nets both.  `fold(h)` moves the base forward once the changes outweigh it, so
+that reading costs what the relation holds and not what ever happened to it; instants before the base are then gone.
+Which rows a DELETE or an upsert means is the caller's business: it comes here as changes.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class RelationLog:
         self._ingest: int = table.log.state.get("ingest", 0)
         self._base_instant: Micros = table.log.state.get("base_instant", NEVER_BEFORE)
         self._base_rows: int = table.log.state.get("base_rows", 0)
+        self._last_instant: Micros = max((chunk.max_ts for chunk in table.index), default=NEVER_BEFORE)
         self._read_so_far = _Bag((), schema.to_arrow().empty_table(), np.empty(0, np.int64))
         table.sweep()
 
@@ -86,15 +88,26 @@ class RelationLog:
         if not rows.num_rows:
             return
         with self._lock:
-            if instant <= self._base_instant:
-                raise InstantPassed(
-                    f'relation "{self.name}" cannot change at {format_instant(instant)}',
-                    hint=f"It is settled up to {format_instant(self._base_instant)}.",
-                )
+            self.require_in_order(instant)
             self._ingest += 1
             signs = np.broadcast_to(np.asarray(diff, np.int8), (rows.num_rows,))
             chunk = self._written(rows, signs, instant)
             self._table.commit(self._state(), [chunk])
+            self._last_instant = instant
+
+    def require_in_order(self, instant: Micros) -> None:
+        """Refuses an instant before that of a change which is there already; changes of one instant see each other in turn."""
+        if instant <= self._base_instant:
+            raise InstantPassed(
+                f'relation "{self.name}" cannot change at {format_instant(instant)}',
+                hint=f"It is settled up to {format_instant(self._base_instant)}.",
+            )
+        if instant < self._last_instant:
+            last = format_instant(self._last_instant)
+            raise InstantPassed(
+                f'relation "{self.name}" cannot change at {format_instant(instant)}: a change at {last} is there already',
+                hint="The changes of a relation come in the order of their instants: give that one or a later one, with AT or at=.",
+            )
 
     def contents(self, at: Micros | None = None) -> pa.Table:
         """The bag at an instant, or after all changes that are known; rows in the order they came."""

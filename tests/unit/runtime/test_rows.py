@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from millstream.core.errors import ArityMismatch, ColumnNotFound, MillstreamError, TypeMismatch
+from millstream.core.errors import ArityMismatch, ColumnNotFound, DuplicateColumn, MillstreamError, TypeMismatch
 from millstream.core.schema import Schema
 from millstream.runtime.rows import table_of
 
@@ -48,7 +50,19 @@ def test_every_form_gives_the_same_table(rows: Any) -> None:
         ([{"ts": NOON, "sise": 5}], ColumnNotFound, 'column "sise" does not exist'),
         (["row"], TypeMismatch, "row 0 is a str"),
         (42, TypeMismatch, "cannot insert a int"),
-        (pa.table({"ts": ["x"]}), TypeMismatch, 'column "ts" of "trades" takes TIMESTAMP'),
+        ([(NOON,)], ArityMismatch, 'row 0 has 1 value, but "trades" has 3 columns'),
+        (pa.table({"ts": ["x"]}), TypeMismatch, 'column "ts" of "trades" takes TIMESTAMP, not \'x\' (STRING)'),
+        (pa.table({"size": [1.0, 2.0, 2.5, 3.5]}), TypeMismatch, '"size" of "trades" takes INT, not 2.5 (DOUBLE)'),
+        (pa.table({"size": pa.array([], pa.list_(pa.int32()))}), TypeMismatch, '"size" of "trades" takes INT, not ARRAY<INT>'),
+        ({"ts": 0}, TypeMismatch, 'a dict for "trades" holds columns, but "ts" is 0'),
+        ({"ts": [0, 1], "size": [1]}, ArityMismatch, '2 in "ts", 1 in "size"'),
+        ({"size": [1.5]}, TypeMismatch, '"size" of "trades" takes INT, not 1.5'),
+        ([{"ts": 0, "TS": 1}], DuplicateColumn, 'column "TS" is given twice for "trades"'),
+        (pd.DataFrame([[0, 1]], columns=["ts", "ts"]), DuplicateColumn, 'column "ts" is given twice'),
+        (pa.table([[0], [1]], names=["ts", "Ts"]), DuplicateColumn, 'column "Ts" is given twice'),
+        (pd.DataFrame({"ts": [0, 1], "size": [1, "x"]}), TypeMismatch, '"size" of "trades" takes INT, not \'x\''),
+        (pd.DataFrame({"ts": [0]}, index=pd.Index(["x"], name="id")), ColumnNotFound, 'column "id" does not exist'),
+        (pd.Series([1]), TypeMismatch, "cannot insert"),
     ],
 )
 def test_what_does_not_fit_is_named(rows: Any, error: type[MillstreamError], message: str) -> None:
@@ -56,3 +70,76 @@ def test_what_does_not_fit_is_named(rows: Any, error: type[MillstreamError], mes
         table_of(rows, SCHEMA, "trades")
     assert message in raised.value.message
     assert raised.value.hint
+    assert "Arrow" not in raised.value.hint
+
+
+EVERY = Schema.of(
+    ts="TIMESTAMP", i="INT", d="DOUBLE", f="FLOAT", dec="DECIMAL(5,2)", iv="INTERVAL", day="DATE",
+    l="ARRAY<INT>", m="MAP<STRING,INT>", st="STRUCT<a:INT>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("ts", 1.0), ("ts", 1.5), ("ts", True), ("ts", dt.date(2026, 1, 1)), ("i", 1.9), ("i", Decimal("1.5")), ("i", np.float64(1.5)),
+        ("i", float("nan")), ("i", float("inf")), ("i", True), ("d", 10**400), ("d", "1"), ("dec", Decimal("1.234")), ("iv", 1.5),
+        ("day", 1.5), ("l", [1, 1.5]), ("l", np.array([1.5])), ("m", {"a": 1.5}), ("m", [1]), ("st", {"a": 1.5}), ("st", (1.5,)),
+    ],
+)  # fmt: skip
+def test_nothing_is_cut_off_to_fit(column: str, value: Any) -> None:
+    with pytest.raises(TypeMismatch) as raised:
+        table_of([{column: None}, {column: value}], EVERY, "s")
+    assert raised.value.message.startswith(f'column "{column}" of "s" takes ')
+    assert raised.value.message.endswith(f", not {value!r}") or value == 10**400
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "kept"),
+    [
+        ("ts", np.int64(3), 3), ("ts", np.datetime64("1969-12-31T23:59:59.999999999"), -1), ("ts", np.datetime64("NaT"), None),
+        ("ts", pd.Timestamp(1999, unit="ns"), 1), ("ts", pd.NaT, None), ("i", np.int64(3), 3), ("i", 2.0, 2), ("i", Decimal(2), 2),
+        ("d", Decimal("1.1"), 1.1), ("d", 2**60 + 1, 2.0**60), ("d", np.int32(3), 3.0), ("d", np.float32(0.5), 0.5),
+        ("f", Decimal("0.5"), 0.5), ("dec", np.int64(3), Decimal(3)), ("iv", np.timedelta64(1999, "ns"), 1), ("iv", 5, 5),
+        ("l", np.array([2, 3]), [2, 3]), ("m", {"a": 2.0}, [("a", 2)]), ("st", (np.int8(1),), {"a": 1}),
+    ],
+)  # fmt: skip
+def test_what_says_the_same_is_taken(column: str, value: Any, kept: Any) -> None:
+    (array,) = table_of([{column: value}], EVERY, "s").select([column]).columns
+    assert (array.cast(pa.int64()) if column in ("ts", "iv") else array).to_pylist() == [kept]
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "kept"),
+    [
+        ("ts", pa.array([-1, 1999, None], pa.timestamp("ns")), [-1, 1, None]),
+        ("ts", pa.array([-1, 1999, None], pa.timestamp("ns", "Europe/Berlin")), [-1, 1, None]),
+        ("d", pa.array([2**60 + 1, 1, None]), [2.0**60, 1.0, None]),
+        ("d", pa.array([Decimal("1.1"), None]), [1.1, None]),
+    ],
+)
+def test_arrow_columns_are_rounded_as_spark_does(column: str, given: pa.Array, kept: list[Any]) -> None:
+    array = table_of(pa.table({column: given}), EVERY, "s").column(column)
+    assert (array.cast(pa.int64()) if column == "ts" else array).to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"ts": [0, 1], "size": [1, 2]}).query("size > 1"),
+        pd.DataFrame({"ts": [1], "size": [2]}, index=["x"]),
+        pd.DataFrame({"size": [2]}, index=pd.Index([1], name="ts")),
+        pd.DataFrame({"ts": [1], "size": [2]}, index=pd.MultiIndex.from_tuples([("a", 1)])),
+    ],
+    ids=["selected", "labelled", "a column as index", "two levels"],
+)
+def test_frames_with_an_index(frame: pd.DataFrame) -> None:
+    table = table_of(frame, SCHEMA, "trades")
+    assert table.column("ts").cast(pa.int64()).to_pylist() == [1]
+    assert table.column("size").to_pylist() == [2]
+
+
+def test_a_frame_with_many_types_in_a_column_is_taken_if_each_fits() -> None:
+    frame = pd.DataFrame({"d": [Decimal(1), 2.5, None]})
+    assert table_of(frame, EVERY, "s").column("d").to_pylist() == [1.0, 2.5, None]

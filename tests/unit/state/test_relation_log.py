@@ -53,8 +53,8 @@ def test_rows_stay_in_the_order_they_came(location: Location) -> None:
 
 def test_changes_come_in_instant_order_with_their_signs(location: Location) -> None:
     log = opened(location)
-    log.append(batch(("A", "x")), 1, 50)
     log.append(batch(("B", "y")), 1, 20)
+    log.append(batch(("A", "x")), 1, 50)
     log.append(batch(("A", "x")), -1, 70)
     assert list(log.changes(20, 70).changes()) == [(50, 1, ("A", "x")), (70, -1, ("A", "x"))]
     assert list(log.changes(NEVER_BEFORE, 20).changes()) == [(20, 1, ("B", "y"))]
@@ -122,15 +122,38 @@ def test_many_statements_at_one_instant_merge(location: Location) -> None:
     assert log.vacuum(grace_s=0) == 20
 
 
-def test_rows_deleted_at_two_instants_are_not_owed(location: Location) -> None:
+def test_a_change_before_one_that_is_there_is_refused(location: Location) -> None:
     log = opened(location)
     log.append(batch(("A", "x")), 1, 1)
-    log.append(batch(("A", "x")), -1, 100)
-    assert log.contents().num_rows == 0
-    log.append(batch(("A", "x")), -1, 50)
-    assert log.contents(200).num_rows == 0
-    log.append(batch(("B", "y")), 1, 300)
-    assert bag(log.contents()) == Counter({("B", "y"): 1})
+    log.append(batch(("A", "x")), -1, 20)
+    for log in (log, opened(location)):  # noqa: B020
+        with pytest.raises(InstantPassed, match=r"cannot change at .*00\.000010Z: a change at .*00\.000020Z is there already"):
+            log.append(batch(("A", "x")), -1, 10)
+        assert [change[0] for change in log.changes(NEVER_BEFORE, 100).changes()] == [1, 20]
+
+
+def test_changes_at_the_instant_of_the_last_one_are_taken(location: Location) -> None:
+    log = opened(location)
+    log.append(batch(("A", "x")), 1, 20)
+    log = opened(location)
+    log.append(batch(("A", "x")), -1, 20)
+    log.append(batch(("B", "y")), 1, 20)
+    assert bag(log.contents(20)) == Counter({("B", "y"): 1})
+
+
+def test_changes_stay_in_order_over_folds_and_merges(location: Location) -> None:
+    log = opened(location)
+    for i in range(4):
+        log.append(batch((str(i), "x")), 1, 1)
+        log.append(batch((str(i), "y")), 1, 1)
+    log.append(batch(("A", "x"), ("B", "x")), 1, 50)
+    log.fold(10, even_if_small=True)
+    log.compact(fan_in=2)
+    for log in (log, opened(location)):  # noqa: B020
+        with pytest.raises(InstantPassed, match="is there already"):
+            log.append(batch(("Z", "z")), 1, 49)
+    log.append(batch(("Z", "z")), 1, 50)
+    assert log.contents().num_rows == 11
 
 
 def test_every_type_can_be_deleted_again(location: Location) -> None:

@@ -1,0 +1,231 @@
+"""Values that users give, as a column of the declared type.
+
+A value is taken if the column can hold what it says: whole numbers wherever they fit, any number as the nearest DOUBLE,
+instants down to the microsecond.  A fraction is never cut off to fit, and what does not fit is named.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from numbers import Integral
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.core.errors import MillstreamError, TypeMismatch
+from millstream.core.instant import to_micros
+from millstream.core.schema import Field, type_name
+
+REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, TypeError)
+"""What Arrow, and we, raise for a value that does not fit."""
+
+
+# --- Python's values --------------------------------------------------------------------------
+
+
+def array_of(values: list[Any], field: Field, target: str) -> pa.Array:
+    try:
+        return _packed(values, field.type)
+    except REFUSALS as error:
+        bad, reason = next(((value, why) for value in values if (why := _refusal(value, field.type))), (values, error))
+        raise _mismatch(field, target, shown(bad), reason) from error
+
+
+def _packed(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if not set(map(type, values)) <= _taken_as_they_are(type_):
+        values = _plain(values, type_)
+    return pa.array(values, type_)
+
+
+def _refusal(value: Any, type_: pa.DataType) -> Exception | None:
+    try:
+        _packed([value], type_)
+    except REFUSALS as error:
+        return error
+    return None
+
+
+def _taken_as_they_are(type_: pa.DataType) -> set[type]:
+    """The types of values that Arrow makes nothing else of: what is many goes there without a loop."""
+    if pa.types.is_integer(type_):
+        return {int, NoneType}
+    if pa.types.is_floating(type_):
+        return {float, NoneType}
+    return {str, bool, bytes, NoneType} if not pa.types.is_nested(type_) else {NoneType}
+
+
+def _plain(values: Iterable[Any], type_: pa.DataType) -> list[Any]:
+    """The values as Arrow takes them without loss; ValueError or the like if one does not fit."""
+    convert = next((convert for applies, convert in _CONVERSIONS if applies(type_)), _as_it_is)
+    return [None if value is None else convert(_unboxed(value), type_) for value in values]
+
+
+def _unboxed(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    return value.item() if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)) else value
+
+
+def _whole(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, (float, Decimal)):
+        if value != int(value):
+            raise ValueError(f"{value} has a fraction")
+        return int(value)
+    return value
+
+
+def _double(value: Any, type_: pa.DataType) -> Any:
+    return float(value) if isinstance(value, (int, Decimal)) else value
+
+
+def _instant(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]")
+        return None if np.isnat(value) else to_micros(int(value.astype(np.int64)))
+    if isinstance(value, dt.datetime) and value != value:  # pandas' NaT
+        return None
+    return to_micros(value)
+
+
+def _length(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, np.timedelta64):
+        value = value.astype("timedelta64[us]")
+        return None if np.isnat(value) else int(value.astype(np.int64))
+    if isinstance(value, (dt.timedelta, Integral)):
+        return value
+    raise ValueError(f"{value!r} is no length of time")
+
+
+def _date(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, (float, Decimal)):
+        raise ValueError(f"{value!r} is no date")
+    return value
+
+
+def _as_it_is(value: Any, type_: pa.DataType) -> Any:
+    return value
+
+
+def _list(value: Any, type_: pa.DataType) -> Any:
+    return _plain(value, type_.value_type) if isinstance(value, (list, tuple, np.ndarray)) else value
+
+
+def _map(value: Any, type_: pa.DataType) -> Any:
+    pairs = list(value.items() if isinstance(value, Mapping) else value)
+    keys, items = [key for key, _ in pairs], [item for _, item in pairs]
+    return list(zip(_plain(keys, type_.key_type), _plain(items, type_.item_type), strict=True))
+
+
+def _struct(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, Mapping):
+        return {field.name: _plain([value.get(field.name)], field.type)[0] for field in type_}
+    if isinstance(value, tuple) and len(value) == type_.num_fields:
+        return tuple(_plain([item], field.type)[0] for item, field in zip(value, type_, strict=True))
+    return value
+
+
+_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...] = (
+    (pa.types.is_integer, _whole),
+    (pa.types.is_floating, _double),
+    (pa.types.is_timestamp, _instant),
+    (pa.types.is_duration, _length),
+    (pa.types.is_date, _date),
+    (pa.types.is_map, _map),
+    (pa.types.is_list, _list),
+    (pa.types.is_struct, _struct),
+)
+
+
+# --- Arrow's columns --------------------------------------------------------------------------
+
+
+def cast_column(column: pa.ChunkedArray, field: Field, target: str) -> pa.ChunkedArray:
+    if column.type == field.type:
+        return column
+    try:
+        return _converted(column, field.type)
+    except pa.ArrowException as error:
+        bad = _first_refused(column, field.type)
+        raise _mismatch(field, target, f"{bad} ({_named(column.type)})" if bad else _named(column.type), error) from error
+
+
+def _converted(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(type_):
+        column = column.cast(pa.timestamp(column.type.unit))  # the same instants; what had no zone is UTC
+        if column.type.unit == "ns":
+            column = pc.floor_temporal(column, unit="microsecond")
+        return column.cast(pa.timestamp("us")).cast(type_)
+    return column.cast(type_, safe=not pa.types.is_floating(type_))  # a DOUBLE is the nearest one, as in Spark
+
+
+def _first_refused(column: pa.ChunkedArray, type_: pa.DataType) -> str | None:
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _converts(column.slice(low, middle - low), type_):
+            low = middle
+        else:
+            high = middle
+    if low == high:
+        return None
+    try:
+        return shown(column[low].as_py())
+    except ValueError:  # nanoseconds, which Python's datetime does not have
+        return str(column[low])
+
+
+def _converts(column: pa.ChunkedArray, type_: pa.DataType) -> bool:
+    try:
+        _converted(column, type_)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def _mismatch(field: Field, target: str, given: str, reason: Exception) -> TypeMismatch:
+    hint = reason.hint if isinstance(reason, MillstreamError) and reason.hint else _what_fits(field.type)
+    return TypeMismatch(
+        f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {given}', hint=f"{hint} Nothing was inserted."
+    )
+
+
+def shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _named(type_: pa.DataType) -> str:
+    try:
+        return type_name(type_)
+    except ValueError:
+        return str(type_)
+
+
+def _what_fits(type_: pa.DataType) -> str:
+    if pa.types.is_integer(type_):
+        most = 2 ** (type_.bit_width - 1)
+        return f"It holds whole numbers from {-most} to {most - 1}."
+    if pa.types.is_decimal(type_):
+        return f"It holds a Decimal or an int with {type_.precision - type_.scale} digits before the point and {type_.scale} behind it."
+    return next((hint for applies, hint in _HINTS if applies(type_)), "Give a value of that type.")
+
+
+_HINTS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_floating, "It holds numbers."),
+    (pa.types.is_timestamp, "It holds datetimes (naive ones are UTC), and integers as microseconds since 1970."),
+    (pa.types.is_duration, "It holds timedeltas, and integers as microseconds."),
+    (pa.types.is_date, "It holds dates."),
+    (pa.types.is_string, "It holds strings."),
+    (pa.types.is_binary, "It holds bytes."),
+    (pa.types.is_boolean, "It holds True and False."),
+    (pa.types.is_list, "It holds lists."),
+    (pa.types.is_map, "It holds dicts."),
+    (pa.types.is_struct, "It holds dicts with the names of its fields."),
+)
