@@ -171,8 +171,7 @@ class Statements:
             if reopening:  # what the stream holds is there all the same
                 self._sources.note_failure(entry.name, error)
                 return
-            self._engine.streams.close(entry.name)
-            self._engine.location.drop_stream(entry.name)
+            self._engine.streams.drop(entry.name)
             raise
 
     def _open_relation(self, entry: RelationEntry) -> None:
@@ -200,8 +199,7 @@ class Statements:
             case StreamEntry():
                 if self._sources is not None:
                     self._sources.stop(entry.name)
-                self._engine.streams.close(entry.name)
-                self._engine.location.drop_stream(entry.name)
+                self._engine.streams.drop(entry.name)
             case RelationEntry():
                 self._relations.close(entry.name)
                 self._engine.location.drop_relation(entry.name)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.core.errors import TypeMismatch
+from millstream.core.errors import DataDamaged, TypeMismatch
 from millstream.core.instant import NEVER_BEFORE, Micros, checked_instant
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.rows import table_of
+from millstream.state.atomic import atomic_write
 from millstream.state.location import Location
 from millstream.state.stream_log import StreamLog
 
@@ -35,6 +38,7 @@ class Streams:
     def __init__(self, location: Location) -> None:
         self._location = location
         self._open: dict[str, OpenStream] = {}
+        self._dropped = _read_frontier(location.dropped_frontier_path)
 
     def open(self, entry: StreamEntry) -> OpenStream:
         log = StreamLog.open(
@@ -48,8 +52,14 @@ class Streams:
         self._open[entry.name] = OpenStream(entry, log)
         return self._open[entry.name]
 
-    def close(self, name: str) -> None:
-        self._open.pop(name).log.close()
+    def drop(self, name: str) -> None:
+        """The stream goes, with all its rows; how far it had come is remembered: time does not go back."""
+        stream = self._open.pop(name)
+        stream.log.close()
+        if stream.frontier > self._dropped:
+            self._dropped = stream.frontier
+            atomic_write(self._location.dropped_frontier_path, json.dumps({"frontier": self._dropped}).encode())
+        self._location.drop_stream(name)
 
     def __getitem__(self, name: str) -> OpenStream:
         return self._open[name]
@@ -63,8 +73,8 @@ class Streams:
 
     @property
     def greatest_frontier(self) -> Micros | None:
-        """Of all streams; None before any has one."""
-        frontiers = [stream.frontier for stream in self._open.values() if stream.frontier > NEVER_BEFORE]
+        """Of all streams that there are or were; None before any has one."""
+        frontiers = [frontier for frontier in (self._dropped, *(stream.frontier for stream in self)) if frontier > NEVER_BEFORE]
         return max(frontiers, default=None)
 
     def insert(self, name: str, rows: object) -> int:
@@ -115,6 +125,15 @@ class Streams:
                 self.advance(stream.entry.name, now - timeout_us)
                 moved = True
         return moved
+
+
+def _read_frontier(path: Path) -> Micros:
+    try:
+        return int(json.loads(path.read_bytes())["frontier"])
+    except FileNotFoundError:
+        return NEVER_BEFORE
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error
 
 
 def _check_timestamps(stamps: pa.ChunkedArray, entry: StreamEntry) -> None:

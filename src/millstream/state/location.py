@@ -96,6 +96,10 @@ class Location:
         return self.path / "exchange"
 
     @property
+    def dropped_frontier_path(self) -> Path:
+        return self.path / "dropped.json"
+
+    @property
     def catalog_path(self) -> Path:
         return self.path / "catalog.json"
 

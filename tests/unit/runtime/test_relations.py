@@ -251,3 +251,17 @@ def test_databases_in_many_threads_share_the_evaluator(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_time_does_not_go_back_with_a_dropped_stream(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts; CREATE RELATION r (k INT, v INT)")
+        db.advance(10_000_000)
+        db.insert("r", [(1, 1)])
+        db.execute("DROP STREAM s")
+        db.insert("r", [(2, 2)])
+    with open_inline(tmp_path) as db:
+        db.insert("r", [(3, 3)])
+        rows = db.execute("SELECT k FROM r ORDER BY k")
+        assert isinstance(rows, pa.Table)
+        assert rows.column("k").to_pylist() == [1, 2, 3]
