@@ -6,6 +6,7 @@ A test double of spark/tick_jobs.py, for fast tests.  Messages go through pickle
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,18 @@ import pyarrow as pa
 import sqlglot
 
 from millstream.api import Database
+from millstream.core.errors import (
+    ColumnAmbiguous,
+    ColumnNotFound,
+    FunctionNotFound,
+    MillstreamError,
+    NotGrouped,
+    ParseError,
+    QueryFailed,
+    Span,
+    TypeMismatch,
+    did_you_mean,
+)
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.worker import Worker
@@ -38,7 +51,10 @@ class InlineRunner:
         connection = duckdb.connect()
         for name, table in tables.items():
             connection.register(name, table)
-        return connection.sql(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).to_arrow_table()
+        try:
+            return connection.sql(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).to_arrow_table()
+        except duckdb.Error as error:
+            raise _ours(error, sql, [name for table in tables.values() for name in table.column_names]) from None
 
     def lose_caches(self) -> None:
         """As if every worker process had died."""
@@ -50,6 +66,30 @@ class InlineRunner:
 
 def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = ()) -> Database:
     return Database(Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off)
+
+
+def _ours(error: duckdb.Error, sql: str, columns: Iterable[str]) -> MillstreamError:
+    """DuckDB's complaint as spark/once.py would tell it, with the place of the name that it is about."""
+    text = str(error)
+    if found := re.search(r'column "([^"]+)" (?:not found|must appear in the GROUP BY)|does not have a column named "([^"]+)"', text):
+        name = found[1] or found[2]
+        if "GROUP BY" in found[0]:
+            return NotGrouped(f'"{name}" is neither in GROUP BY nor inside an aggregate', span=_word(name, sql), sql=sql)
+        return ColumnNotFound(f'column "{name}" does not exist', hint=did_you_mean(name, columns), span=_word(name, sql), sql=sql)
+    if found := re.search(r"Function with name (\S+) does not exist", text):
+        return FunctionNotFound(f'function "{found[1]}" does not exist', span=_word(found[1], sql), sql=sql)
+    if found := re.search(r'Referenced table "([^"]+)" not found', text):
+        return ColumnNotFound(f'nothing in FROM is called "{found[1]}"', span=_word(found[1], sql), sql=sql)
+    if found := re.search(r'Ambiguous reference to column name "([^"]+)"', text):
+        return ColumnAmbiguous(f'column "{found[1]}" could be any of several', span=_word(found[1], sql), sql=sql)
+    kinds = {duckdb.ParserException: ParseError, duckdb.ConversionException: TypeMismatch, duckdb.BinderException: TypeMismatch}
+    kind = next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), QueryFailed)
+    return kind(text.splitlines()[0].split(": ", 1)[-1], sql=sql)
+
+
+def _word(name: str, sql: str) -> Span | None:
+    found = re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
+    return Span(*found.span()) if found else None
 
 
 def _sent(message: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -25,6 +26,8 @@ from millstream.core.errors import ConfigInvalid, did_you_mean
 
 DEMOS = {"network": "a simulated network: top talkers, scan alarms and service rates, while its behaviour shifts"}
 _LINE_EVERY_S = 2.0
+_CHECKOUT = Path(__file__).parents[3]
+_EXAMPLE = "examples/trades.cql"
 
 
 def demo(
@@ -79,11 +82,21 @@ def _conclude(console: Console, texts: list[str]) -> None:
     for text in texts:
         console.print(f"  {text}", soft_wrap=True)
     console.print("\n[bold]What next[/bold]")
+    for command, about in next_steps():
+        console.print(f"  {command}", soft_wrap=True, markup=False)
+        console.print(f"      {about}", soft_wrap=True, markup=False)
+
+
+def next_steps(checkout: Path = _CHECKOUT) -> list[tuple[str, str]]:
+    """Commands that work from where the user stands.  The examples come with the source, and their paths count from there."""
     program = ".venv/bin/millstream" if Path(".venv/bin/millstream").exists() else "millstream"
-    console.print(f"  {program} run examples/trades.cql --until drained", soft_wrap=True)
-    console.print("      a script of statements over files, and the changes of its three queries")
-    console.print(f"  {program} shell", soft_wrap=True)
-    console.print("      a prompt for statements of your own; \\? shows what there is")
+    steps = [(f"{program} shell", "a prompt for statements of your own; \\? shows what there is")]
+    if (checkout / _EXAMPLE).exists():
+        there = "" if checkout == Path.cwd() else f"cd {shlex.quote(str(checkout))} && "
+        own = ".venv/bin/millstream" if (checkout / ".venv/bin/millstream").exists() else "millstream"
+        about = "a script of statements over files, and the changes of its three queries"
+        steps.insert(0, (f"{there}{own} run {_EXAMPLE} --until drained", about))
+    return steps
 
 
 def _waiting(console: Console, text: str) -> AbstractContextManager[object]:

@@ -50,7 +50,8 @@ def show_table(console: Console, table: pa.Table) -> None:
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in table.schema:
         is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
-        view.add_column(Text(column.name), justify="right" if is_number else "left")
+        # what is too wide for the screen goes on in the next line: nothing is cut off
+        view.add_column(Text(column.name), justify="right" if is_number else "left", overflow="fold")
     columns = [table.column(i).slice(0, _ROWS_SHOWN).to_pylist() for i in range(table.num_columns)]
     for row in zip(*columns, strict=True):
         view.add_row(*(Text(show_value(value), style="dim" if value is None else "") for value in row))

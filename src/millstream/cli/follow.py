@@ -55,15 +55,20 @@ class Pace:
         self._rows, self._at = self._total(), time.perf_counter()
 
     def line(self) -> str:
+        """What is not there yet is not mentioned."""
         rows, now = self._total(), time.perf_counter()
         rate = (rows - self._rows) / max(now - self._at, 1e-6)
         self._rows, self._at = rows, now
         queries = self.db.queries()
         frontier = min((query.frontier for query in queries), default=NEVER_BEFORE)
         ahead = max((stream.frontier for stream in self.db.streams()), default=NEVER_BEFORE)
-        lag = f"{max(0, ahead - frontier) / UNITS['SECOND']:.1f} s" if frontier > BEGINNING else "-"
         late = sum(stream.late for stream in self.db.streams())
-        return f"{rows:,} rows in, {rate:,.0f} rows/s, {late:,} late; answers final up to {show_frontier(frontier)}, lag {lag}"
+        if not rows and not late and frontier <= BEGINNING:
+            return "no rows yet"
+        line = f"{rows:,} rows in, {rate:,.0f} rows/s, {late:,} late"
+        if frontier <= BEGINNING:
+            return line
+        return f"{line}; answers final up to {show_frontier(frontier)}, lag {max(0, ahead - frontier) / UNITS['SECOND']:.1f} s"
 
     def totals(self) -> str:
         return f"{self._total():,} rows in"

@@ -77,3 +77,7 @@ def _internal(error: Exception) -> str:
         return traceback.format_exc().rstrip() + f"\n[INTERNAL] {type(error).__name__}: {error}"
     hint = "This is a bug of Millstream. Run again with MILLSTREAM_DEBUG=1 and report what it shows, with the statement you ran."
     return f"[INTERNAL] {type(error).__name__}: {error}\n  hint: {hint}"
+
+
+if __name__ == "__main__":
+    main()

@@ -149,14 +149,15 @@ def _follow(db: Database, followers: list[Follower], console: Console, log: Cons
 
 def _reporter(db: Database, log: Console, live: Live | None) -> Callable[[], None]:
     """A line of progress: at the foot of a terminal, or now and then in the log."""
-    pace, last = Pace(db), time.monotonic()
+    pace, last, said = Pace(db), time.monotonic(), ""
 
     def report() -> None:
-        nonlocal last
+        nonlocal last, said
         if live is not None:
             live.update(Text(pace.line(), style="dim"), refresh=True)
         elif time.monotonic() - last >= _LINE_EVERY_S:
-            log.print(pace.line())
-            last = time.monotonic()
+            if (line := pace.line()) != said:
+                log.print(line)
+            last, said = time.monotonic(), line
 
     return report

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -15,10 +16,12 @@ from rich.text import Text
 from millstream.cli.opening import open_database
 from millstream.cli.options import Master, read_text
 from millstream.cli.scripts.batching import batching as batching_of
+from millstream.cli.scripts.blocks import ScriptInvalid
 from millstream.cli.scripts.format import Script, parse_script, rewrite
 from millstream.cli.scripts.runner import Failure, OpenDatabase, Outcome, run_script
 from millstream.core.errors import ConfigInvalid, MillstreamError
 
+End = Literal["passed", "completed", "failed"]
 KEYS = frozenset({"millstream", "spark"})
 """What `skipif` and `onlyif` may ask for here."""
 
@@ -34,23 +37,38 @@ def script_test(
     """Run stream scripts; exit status 1 if any of them fails."""
     files = find_scripts(paths)
     batching_of(batching, "")  # a bad option should not wait for Spark
-    scripts = [parse_script(read_text(path), str(path)) for path in files]
     console = Console(highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    outcomes = []
-    for script in scripts:
+    ends: Counter[End] = Counter()
+    for path in files:
         # one Spark session serves all scripts: it is found again if it runs
-        outcome = run_one(script, lambda location: open_database(location, master, tick_interval=None), batching)
-        outcomes.append(outcome)
-        report(console, outcome)
-        if complete and outcome.replacements:
-            # newline="": the script's own line ends are in the text
-            Path(script.path).write_text(rewrite(script, outcome.replacements), encoding="utf-8", newline="")
-            console.print(f"completed {script.path}")
-    passed = sum(outcome.passed for outcome in outcomes)
-    console.print(f"{passed} passed, {len(outcomes) - passed} failed in {time.perf_counter() - started:.1f} s")
-    if passed < len(outcomes):
+        end = run_file(path, console, lambda location: open_database(location, master, tick_interval=None), batching, complete=complete)
+        ends[end] += 1
+    completed = f" {ends['completed']} completed," if complete else ""
+    console.print(f"{ends['passed']} passed,{completed} {ends['failed']} failed in {time.perf_counter() - started:.1f} s")
+    if ends["failed"]:
         raise typer.Exit(1)
+
+
+def run_file(
+    path: Path, console: Console, open_database: OpenDatabase, batching: str, *, complete: bool, keys: frozenset[str] = KEYS
+) -> End:
+    """Reads, runs and reports one script.  One that cannot be read has failed: the others are run all the same."""
+    try:
+        script = parse_script(read_text(path), str(path))
+        if not script.blocks:
+            raise ScriptInvalid(f"{path}: there is no block in it", hint="A script that checks nothing holds whatever happens.")
+    except MillstreamError as error:
+        report(console, Outcome(str(path), [Failure(0, "the script cannot be read", tuple(str(error).splitlines()))]))
+        return "failed"
+    outcome = run_one(script, open_database, batching, keys)
+    if complete and outcome.replacements:
+        # newline="": the script's own line ends are in the text
+        path.write_text(rewrite(script, outcome.replacements), encoding="utf-8", newline="")
+    report(console, outcome, complete=complete)
+    if outcome.passed:
+        return "passed"
+    return "completed" if complete and all(failure.region for failure in outcome.failures) else "failed"
 
 
 def find_scripts(paths: Iterable[Path]) -> list[Path]:
@@ -77,12 +95,14 @@ def run_one(script: Script, open_database: OpenDatabase, batching: str, keys: fr
             return Outcome(script.path, [Failure(0, "the database could not be opened", tuple(str(error).splitlines()))])
 
 
-def report(console: Console, outcome: Outcome) -> None:
+def report(console: Console, outcome: Outcome, *, complete: bool = False) -> None:
     if outcome.passed:
         console.print(Text.assemble(("ok    ", "green"), outcome.path))
         return
     for failure in outcome.failures:
-        console.print(Text.assemble(("FAIL  ", "bold red"), f"{outcome.path}:{failure.line}: {failure.title}"))
+        verdict = ("done  ", "bold yellow") if complete and failure.region else ("FAIL  ", "bold red")
+        place = f"{outcome.path}:{failure.line}" if failure.line else outcome.path
+        console.print(Text.assemble(verdict, f"{place}: {failure.title}"))
         for line in _coloured(failure.details):
             console.print(line)
 

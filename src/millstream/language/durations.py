@@ -27,7 +27,7 @@ def parse_duration(cursor: Cursor, what: str, error: type[MillstreamError] = Par
     if digits is None:
         hint = "Write a number and a unit, without INTERVAL and quotes: 5 MINUTES."
         raise error(f"{what} needs a length of time, found {cursor.shown}", hint=hint, span=cursor.span, sql=cursor.sql)
-    unit_us = _unit(cursor, what)
+    unit_us = _unit(cursor, what, error)
     length = _exact(digits, unit_us)
     span = cursor.since(start)
     if length is None:
@@ -37,11 +37,13 @@ def parse_duration(cursor: Cursor, what: str, error: type[MillstreamError] = Par
     return length
 
 
-def _unit(cursor: Cursor, what: str) -> Micros:
+def _unit(cursor: Cursor, what: str, error: type[MillstreamError]) -> Micros:
     unit = _UNITS.get(cursor.word)
     if unit is None:
         hint = did_you_mean(cursor.word, _UNITS) or f"Units are {', '.join(UNITS)}, singular or plural."
-        raise WindowInvalid(f"{what} needs a unit of time, found {cursor.shown}", hint=hint, span=cursor.span, sql=cursor.sql)
+        # an unknown unit has one code wherever it stands; that none is there is a mistake of the clause
+        kind = error if cursor.at_end or not cursor.word.isidentifier() else WindowInvalid
+        raise kind(f"{what} needs a unit of time, found {cursor.shown}", hint=hint, span=cursor.span, sql=cursor.sql)
     cursor.accept(cursor.word)
     return unit
 

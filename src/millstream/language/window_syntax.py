@@ -68,7 +68,7 @@ def _range(cursor: Cursor, start: Span) -> StreamWindow:
         slide_us = parse_duration(cursor, "SLIDE", WindowInvalid)
         if slide_us == 0:
             _invalid(cursor, "a window cannot slide by 0", "Leave SLIDE out for a window that moves with every instant.", slide_start)
-        if exclusive:
+        if exclusive or cursor.accept("EXCLUSIVE"):
             _invalid(cursor, "EXCLUSIVE and SLIDE do not go together", "A window with SLIDE leaves its newer end out already.", start)
     if range_us == 0 and (exclusive or slide_us is not None):
         hint = "Use [NOW] for the rows of this instant."

@@ -8,6 +8,7 @@ from millstream.core.instant import NEVER_BEFORE, Micros, format_duration, forma
 from millstream.core.schema import Field, type_name
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.runtime.engine import Engine
+from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.state.chunk import read_chunk
 
@@ -41,10 +42,10 @@ def list_queries(engine: Engine) -> pa.Table:
         {
             "name": pa.array([query.name for query in queries], pa.string()),
             "answer": pa.array(["stream" if query.is_stream else "relation" for query in queries], pa.string()),
-            "state": pa.array(["failed" if query.error else "running" for query in queries], pa.string()),
+            "state": pa.array([query.state for query in queries], pa.string()),
             "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
-            "changes": pa.array([query.stats.changes_out for query in queries], pa.int64()),
-            "reason": pa.array([query.error.message if query.error else None for query in queries], pa.string()),
+            "changes": pa.array([_changes(query) for query in queries], pa.int64()),
+            "reason": pa.array([query.error.message if query.error else "" for query in queries], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
         }
     )
@@ -82,7 +83,12 @@ def late_rows(stream: OpenStream) -> pa.Table:
     return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
 
 
-def _note(entry: object, field: Field) -> str | None:
+def _changes(query: RunningQuery) -> int:
+    """All that its changelog holds, those that its Delta table is still to get included."""
+    return query.changelog.rows_total + sum(file.rows for _, files in query.unpublished for file in files)
+
+
+def _note(entry: object, field: Field) -> str:
     match entry:
         case StreamEntry() if field.name == entry.timestamp_by:
             slack = f", slack {format_duration(entry.slack_us)}" if entry.slack_us else ""
@@ -92,7 +98,7 @@ def _note(entry: object, field: Field) -> str | None:
         case RelationEntry() if field.name in entry.primary_key:
             return "primary key"
         case _:
-            return None
+            return ""
 
 
 def _instant(instant: Micros) -> str | None:

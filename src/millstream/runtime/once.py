@@ -1,13 +1,24 @@
-"""Questions that are answered once: over relations, query results and late rows only, by Spark SQL itself."""
+"""Questions that are answered once: over relations, query results and late rows only, by Spark SQL itself.
+
+What is sent to Spark is not quite what the user wrote: names of tables are replaced, the rest is printed anew.  An error
+points into the text that was sent and is moved here to the same words of the user's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import SequenceMatcher
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token
 
+from millstream.core.errors import MillstreamError, NotSupported, Span
 from millstream.language.catalog import Catalog, StreamEntry
+from millstream.language.cursor import token_span
+from millstream.language.dialect import Cql
+from millstream.language.spans import span_of
 from millstream.runtime.runner import Runner
 
 PARTS = ("late", "rejected")
@@ -20,7 +31,11 @@ def reads_only_finished(select: exp.Expr, catalog: Catalog) -> bool:
     return bool(tables) and not any(_is_live(table, catalog) for table in tables)
 
 
-def run_once(select: exp.Expr, catalog: Catalog, contents: Callable[[str, str | None], pa.Table], runner: Runner) -> pa.Table:
+def run_once(
+    select: exp.Expr, catalog: Catalog, contents: Callable[[str, str | None], pa.Table], runner: Runner, sql: str | None = None
+) -> pa.Table:
+    """`sql` is the text that `select` was read from: errors underline their place in it."""
+    _refuse_to_stream(select, sql)
     tree = select.copy()
     tables: dict[str, pa.Table] = {}
     for i, table in enumerate(_tables(tree)):
@@ -29,7 +44,56 @@ def run_once(select: exp.Expr, catalog: Catalog, contents: Callable[[str, str | 
         tables[view] = contents(name, part)
         alias = table.alias or (part or name)
         table.replace(exp.alias_(exp.to_table(view), alias, table=True))
-    return runner.query_once(tree.sql(dialect="spark"), tables)
+    try:
+        return runner.query_once(tree.sql(dialect="spark"), tables)
+    except MillstreamError as error:
+        error.sql, error.span = sql, _same_words(error.sql, error.span, sql)
+        raise
+
+
+def _refuse_to_stream(select: exp.Expr, sql: str | None) -> None:
+    for part in select.find_all(exp.Select):
+        if kind := part.args.get("to_stream"):
+            raise NotSupported(
+                f"{kind.upper()} is of no use here: a question over relations and results only is answered once, with a table",
+                hint=f"Leave {kind.upper()} out, or read a stream.",
+                span=_word(kind, span_of(part), sql),
+                sql=sql,
+            )
+
+
+# --- places ---------------------------------------------------------------------------------
+
+
+def _same_words(sent: str | None, place: Span | None, written: str | None) -> Span | None:
+    """Where the words that stand at `place` in the text sent stand in the text written; None if none of them does."""
+    if sent is None or place is None or written is None:
+        return None
+    theirs, ours = _tokens(sent), _tokens(written)
+    matcher = SequenceMatcher(None, [token.text.lower() for token in theirs], [token.text.lower() for token in ours], autojunk=False)
+    inside = [
+        token_span(ours[block.b + i])
+        for block in matcher.get_matching_blocks()
+        for i in range(block.size)
+        if place.start <= theirs[block.a + i].start < place.end
+    ]
+    return Span(inside[0].start, inside[-1].end) if inside else None
+
+
+def _word(word: str, place: Span | None, sql: str | None) -> Span | None:
+    """The first such word at `place`."""
+    tokens = [token_span(token) for token in _tokens(sql or "") if token.text.lower() == word]
+    return next((span for span in tokens if place is None or span.start >= place.start), place)
+
+
+def _tokens(sql: str) -> list[Token]:
+    try:
+        return list(Cql().tokenize(sql))
+    except TokenError:
+        return []
+
+
+# --- tables ---------------------------------------------------------------------------------
 
 
 def _tables(select: exp.Expr) -> list[exp.Table]:

@@ -224,7 +224,7 @@ class Statements:
 
     def _select(self, statement: ast.Select) -> RunningQuery | pa.Table:
         if reads_only_finished(statement.select, self.catalog):
-            return run_once(statement.select, self.catalog, self._finished_table, self._engine.runner)
+            return run_once(statement.select, self.catalog, self._finished_table, self._engine.runner, statement.text)
         compiled = self._compiled(statement.select, statement.text)
         number = self._anonymous + 1
         while f"query_{number}" in self.catalog or f"query_{number}" in self._engine.queries:
@@ -274,14 +274,9 @@ class Statements:
             case "relations":
                 return list_relations(self.catalog)
             case "queries":
-                return self._listed_queries()
+                return list_queries(self._engine)
             case _:
                 return list_sinks(self.catalog)
-
-    def _listed_queries(self) -> pa.Table:
-        table = list_queries(self._engine)
-        states = pa.array([query.state for query in self._engine.queries.values()], pa.string())
-        return table.set_column(table.column_names.index("state"), "state", states)
 
 
 def _opened_sink(entry: SinkEntry) -> Sink:

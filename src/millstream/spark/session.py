@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from millstream.core.errors import ConfigInvalid
@@ -48,15 +53,21 @@ _JIT = (
 """Ten times the defaults: the JVM plans and schedules, rows are worked on elsewhere.  Compiling that code for the highest speed
 takes a core for the first minute; loops over rows (a source's own reader, one-time queries) still get there."""
 
+_MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s)://.+")
+_ERROR_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
 
 def create_session(master: str) -> SparkSession:
     """A session on `master`; settings of the environment (spark-defaults, SPARK_CONF_DIR) stay in force beside ours."""
+    if not _MASTERS.fullmatch(master):
+        hint = "Write local[*] for all cores of this machine, local[4] for four of them, spark://HOST:PORT, k8s://URL or yarn."
+        raise ConfigInvalid(f'the master "{master}" is not understood', hint=hint)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log_settings = files("millstream.spark") / "log4j2.properties"
     options = f"-Dlog4j2.configurationFile=file:{log_settings} {_JIT}"
     builder = SparkSession.builder.master(master).config("spark.driver.extraJavaOptions", options)
-    for key, value in _SETTINGS.items():
+    for key, value in (_SETTINGS | {"spark.sql.warehouse.dir": _warehouse().name}).items():
         builder = builder.config(key, value)
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
@@ -69,6 +80,34 @@ def create_session(master: str) -> SparkSession:
             f'Spark does not start on "{master}": {reason[0] if reason else type(error).__name__}',
             hint=f"Is there a Java 17 or later (JAVA_HOME, or java on the PATH), and is the master's address right? See {LOG_FILE}.",
         ) from error
+
+
+@contextmanager
+def errors_told_by_us() -> Iterator[None]:
+    """PySpark logs every complaint about a query with a JVM's stack trace, on the screen.  Not what this thread does inside."""
+    here = threading.get_ident()
+
+    def is_foreign(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    # by PySpark's own way: a plain logger of that name would not take its arguments
+    loggers = [PySparkLogger.getLogger(name) for name in _ERROR_LOGS]
+    for logger in loggers:
+        logger.addFilter(is_foreign)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_foreign)
+
+
+@cache
+def _warehouse() -> tempfile.TemporaryDirectory[str]:
+    """Where Spark keeps tables of its own.  We make none, but it creates the directory: not where the user stands.
+
+    It goes when the process ends.
+    """
+    return tempfile.TemporaryDirectory(prefix="millstream-warehouse-", ignore_cleanup_errors=True)
 
 
 @contextmanager

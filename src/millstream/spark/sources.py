@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
-from millstream.core.errors import MillstreamError, SourceFailed
+from millstream.core.errors import MillstreamError, SourceFailed, did_you_mean
 from millstream.core.schema import type_name
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.file_listing import FileListing
@@ -29,7 +29,9 @@ from millstream.runtime.file_source import FileSource
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.streams import Streams
 from millstream.spark.file_readers import FileReader, fast_file_reader
+from millstream.spark.once import spark_reason
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
+from millstream.spark.session import errors_told_by_us
 from millstream.state.file_journal import FileJournal
 from millstream.state.location import Location
 
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 _CHUNK_ROWS = 500_000
 """Files are read together until they have about this many rows."""
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
+_FORMATS = ("parquet", "csv", "json", "orc", "text", "xml", "arrow", "rate", "socket", "kafka")
+_FORMAT_NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "KAFKA_DATA_SOURCE_NOT_ENABLED", "Failed to find data source")
 
 
 class _Running(Protocol):
@@ -141,8 +145,9 @@ class Sources:
         def each(batch: DataFrame, number: int) -> None:
             try:
                 self._ingest(name, number, lambda plan: self._write_rows(batch, plan))
-            except MillstreamError as error:
-                self._failures[name] = error
+            except Exception as error:
+                # noted here: on its way through the JVM it becomes a page of text
+                self._failures[name] = _source_failed(name, error)
                 raise
 
         self._failures.pop(name, None)
@@ -262,20 +267,36 @@ def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
                 f'the source of stream "{entry.name}" has no column "{field.name}"',
                 hint=f"It has: {', '.join(frame.columns)}. Messages in JSON need OPTIONS (value.format 'json').",
             )
-    return frame.select(
-        [sf.col(f"`{given[field.name.lower()]}`").cast(type_name(field.type).lower()).alias(field.name) for field in entry.schema]
-    )
+    columns = [sf.col(f"`{given[field.name.lower()]}`").cast(type_name(field.type).lower()).alias(field.name) for field in entry.schema]
+    return _loaded(lambda: frame.select(columns), entry)
 
 
 def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:
     try:
-        return load()
+        with errors_told_by_us():
+            return load()
     except Exception as error:
-        raise _source_failed(entry.name, error) from error
+        raise _not_started(entry, error) from error
+
+
+def _not_started(entry: StreamEntry, error: Exception) -> MillstreamError:
+    """Not a row was read: what to correct is in the statement."""
+    if any(text in str(error) for text in _FORMAT_NOT_FOUND):
+        known = f"Spark has {', '.join(_FORMATS[:-1])}; others, kafka too, come with a package: see spark.jars.packages."
+        is_known = str(entry.format).lower() in _FORMATS
+        hint = known if is_known else did_you_mean(str(entry.format), _FORMATS) or known
+        return SourceFailed(f'the source of stream "{entry.name}" has the format "{entry.format}", which Spark does not find', hint=hint)
+    reason = spark_reason(error).rstrip(".")
+    kind = f', "{entry.format}",' if entry.format else ""  # a DataFrame of the user's own has none
+    return SourceFailed(
+        f'the source of stream "{entry.name}"{kind} does not start: {reason}', hint="Correct the stream's columns or its source's options."
+    )
 
 
 def _source_failed(name: str, error: BaseException) -> MillstreamError:
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, MillstreamError):  # it says all that itself
+        return error
     return SourceFailed(
-        f'the source of stream "{name}" failed: {reason}', hint="The rows read so far are in the log; fix the source and start again."
+        f'the source of stream "{name}" failed: {spark_reason(error)}',
+        hint="The rows read so far are in the log; fix the source and start again.",
     )

@@ -65,3 +65,14 @@ def test_changes_are_one_line_each() -> None:
 def test_a_stream_that_has_no_frontier_yet_says_so() -> None:
     assert show_frontier(NEVER_BEFORE) == show_frontier(BEGINNING) == "none yet"
     assert show_frontier(0) == "1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 500])
+def test_a_table_wider_than_the_terminal_has_a_rule_as_wide_as_its_rows_and_all_its_text(width: int) -> None:
+    out = StringIO()
+    show_table(Console(file=out, width=width), pa.table({"name": ["b"], "sql": ["x" * 90], "at": ["1970-01-01T00:00:00.000001Z"]}))
+    head, rule, *rows, _ = out.getvalue().splitlines()
+    assert {len(head), len(rule)} == {len(row) for row in rows}
+    assert len(rule) <= width
+    assert out.getvalue().count("x") == 90
+    assert "…" not in out.getvalue()

@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
             ["run", "examples/trades.cql", "--until", "soon"],
             "[CONFIG_INVALID] --until: 'soon' is not a length of time such as '30 seconds'",
         ),
+        (["run", "examples/trades.cql", "--master", "foo"], '[CONFIG_INVALID] the master "foo" is not understood'),
+        (["run", "examples/trades.cql", "--master", "local[0]"], '[CONFIG_INVALID] the master "local[0]" is not understood'),
         (["test", "nowhere.slt"], '[CONFIG_INVALID] there is no "nowhere.slt"'),
         (["test", "tests/scripts/example.slt", "--batching", "wild"], '[CONFIG_INVALID] "wild" is not a way of batching'),
         (["demo", "netwrok"], '[CONFIG_INVALID] there is no demo "netwrok"'),
@@ -116,3 +118,24 @@ def test_a_script_without_queries_has_no_plans(tmp_path: Path, capsys: pytest.Ca
     script.write_text("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts;")
     assert run_program(["explain", str(script)]) == 1
     assert "there is no query" in capsys.readouterr().err
+
+
+def test_the_module_is_the_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "millstream.cli.main", "nonsense"], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("[USAGE] No such command 'nonsense'.")
+
+
+def test_what_the_demo_names_next_can_be_run_from_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert demo_module.next_steps()[0][0].endswith("millstream run examples/trades.cql --until drained")
+    assert not demo_module.next_steps()[0][0].startswith("cd")
+    monkeypatch.chdir(tmp_path)
+    assert demo_module.next_steps()[0][0].startswith(f"cd {ROOT} && ")
+    assert [command for command, _ in demo_module.next_steps(tmp_path)] == ["millstream shell"]
+
+
+def test_contributing_lists_only_folders_that_git_has() -> None:
+    line = next(line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("tests/  "))
+    for folder in line.removeprefix("tests/").split():
+        assert any((ROOT / "tests" / folder).iterdir()), folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from inline import open_inline
 from millstream.api import Database
 from millstream.cli import run as run_module
+from millstream.cli.follow import Pace
 from millstream.cli.main import run_program
 
 JOB = """
@@ -87,3 +89,27 @@ def test_an_error_names_the_file_and_the_line(run: Callable[..., tuple[int, list
     status, _, errors = run(JOB + "\nSELECT syn FROM trades [NOW];")
     assert status == 1
     assert "job.cql, line 6)" in errors.splitlines()[0]
+
+
+def test_progress_does_not_mention_what_is_not_there_yet(
+    run: Callable[..., tuple[int, list[str], str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run_module, "_LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(run_module, "_REFRESH_S", 0.01)
+    status, _, errors = run(JOB.split("INSERT")[0], "--until", "100 ms")
+    assert status == 0
+    assert errors.splitlines()[0] == "no rows yet"
+    assert errors.count("no rows yet") == 1
+    assert "none yet" not in errors
+    assert "lag -" not in errors
+
+
+def test_progress_tells_rows_and_how_far_the_answers_are(tmp_path: Path) -> None:
+    with open_inline(tmp_path / "pace") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts SLACK 1 SECOND")
+        db.execute("CREATE QUERY q AS SELECT i FROM s [NOW]")
+        pace = Pace(db)
+        assert pace.line() == "no rows yet"
+        db.insert("s", [(5_000_000, 1)])
+        db.flush()
+        assert re.fullmatch(r"1 rows in, [0-9,]+ rows/s, 0 late; answers final up to 1970-01-01T00:00:03.999999Z, lag 0.0 s", pace.line())

@@ -176,3 +176,13 @@ def test_rewriting_touches_expected_lines_only() -> None:
 def test_rewriting_keeps_the_line_ends_and_completes_the_last_line() -> None:
     script = parse("result q\r\nA\r\n\r\nresult q")
     assert rewrite(script, {region(script, 0): ["B"], region(script, 1): ["C"]}) == "result q\r\nB\r\n\r\nresult q\r\nC\r\n"
+
+
+def test_the_hint_at_an_unknown_block_names_conditions_too() -> None:
+    with pytest.raises(ScriptInvalid) as caught:
+        parse("xyzzy q\n")
+    assert caught.value.hint is not None
+    assert "skipif, onlyif" in caught.value.hint
+    with pytest.raises(ScriptInvalid) as caught:
+        parse("skipfi spark\nresult q\n")
+    assert caught.value.hint == 'Did you mean "skipif"?'

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from inline import open_inline
+from millstream.cli import script_test as script_test_module
+from millstream.cli.main import run_program
 from millstream.cli.script_test import find_scripts, run_one
 from millstream.cli.scripts.format import parse_script, rewrite
 from millstream.cli.scripts.runner import Outcome, error_matches
@@ -73,9 +76,9 @@ def test_a_failed_check_does_not_end_the_script_but_a_failed_statement_does() ->
         ("changes other\n", "QUERY_NOT_FOUND"),
         ("push other\n1,A\n", "NOT_FOUND"),
         ("push trades\n1,A\n", "3 cells are wanted, 2 are there"),
-        ("push trades\n5,A,many\n", "is not a value of type int32"),
-        ("push trades\n5,A,3000000000\n", 'column "size" does not fit'),
-        ("result q\nA,twelve\n", "is not a value of type int64"),
+        ("push trades\n5,A,many\n", "is not a value of type INT"),
+        ("push trades\n5,A,3000000000\n", 'x.slt:14: 3000000000 for column "size" does not fit INT'),
+        ("result q\nA,twelve\n", "is not a value of type BIGINT"),
         ("query once\nSELECT sym FROM trades [NOW]\n----\n", "not answered once"),
     ],
 )
@@ -124,3 +127,51 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         find_scripts([tmp_path / "none.slt"])
     with pytest.raises(ConfigInvalid, match="no stream scripts"):
         find_scripts([tmp_path])
+
+
+@pytest.fixture
+def millstream_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Runs `millstream test` over scripts of these texts, without a JVM; status and output."""
+    monkeypatch.setattr(script_test_module, "open_database", lambda location, master, tick_interval: open_inline(location))
+    monkeypatch.chdir(tmp_path)
+
+    def run_(*arguments: str, **scripts: str) -> tuple[int, str]:
+        for name, text in scripts.items():
+            (tmp_path / f"{name}.slt").write_text(text)
+        status = run_program(["test", *arguments, *(f"{name}.slt" for name in scripts)])
+        return status, capsys.readouterr().out
+
+    return run_
+
+
+def test_a_malformed_script_fails_and_the_others_are_run(millstream_test: Callable[..., tuple[int, str]]) -> None:
+    status, shown = millstream_test(bad="changse q\n", good=START + "result q\nA,12\n")
+    assert status == 1
+    assert "FAIL  bad.slt: the script cannot be read" in shown
+    assert "bad.slt:1" in shown
+    assert "ok    good.slt" in shown
+    assert shown.splitlines()[-1].startswith("1 passed, 1 failed")
+
+
+def test_an_empty_script_is_no_success(millstream_test: Callable[..., tuple[int, str]]) -> None:
+    status, shown = millstream_test(empty="# only a thought\n")
+    assert status == 1
+    assert "empty.slt: there is no block in it" in shown
+    assert shown.splitlines()[-1].startswith("0 passed, 1 failed")
+
+
+def test_a_completed_script_has_not_failed(millstream_test: Callable[..., tuple[int, str]]) -> None:
+    status, shown = millstream_test("--complete", wrong=START + "result q\nA,13\n")
+    assert status == 0
+    assert "done  wrong.slt:13: result q" in shown
+    assert "missing   A,13" in shown
+    assert shown.splitlines()[-1].startswith("0 passed, 1 completed, 0 failed")
+    assert Path("wrong.slt").read_text() == START + "result q\nA,12\n"
+
+
+def test_what_cannot_be_completed_has_failed(millstream_test: Callable[..., tuple[int, str]]) -> None:
+    status, shown = millstream_test("--complete", wrong=START + "result q\nA,13\n\nstatement ok\nSELCT 1\n")
+    assert status == 1
+    assert "done  wrong.slt:13" in shown
+    assert "FAIL  wrong.slt:16" in shown
+    assert shown.splitlines()[-1].startswith("0 passed, 0 completed, 1 failed")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -134,3 +135,23 @@ def test_completion_knows_objects_and_columns(shell: Typed) -> None:
     shell.run(TRADES)
     shell.run("CREATE QUERY volume AS SELECT sym AS symbol FROM trades [NOW];")
     assert set(known_names(shell.db)) == {"trades", "ts", "sym", "size", "volume", "symbol"}
+
+
+def test_queries_show_all_their_changes_after_reopening_too(tmp_path: Path) -> None:
+    first = Typed(tmp_path / "again")
+    first.run(f"{TRADES} CREATE QUERY volume AS SELECT sym, sum(size) AS n FROM trades [RANGE 10 SECONDS] GROUP BY sym; {ROWS}")
+    first.run("\\advance 2")
+    first.db.flush()
+    shown = first.db.execute("SHOW QUERIES")
+    first.db.close()
+    again = Typed(tmp_path / "again")
+    assert isinstance(shown, pa.Table)
+    assert shown["changes"].to_pylist() == [again.db.query("volume").changes().num_rows] == [3]
+    assert again.db.execute("SHOW QUERIES")["changes"].to_pylist() == [3]  # type: ignore[index]
+    again.db.close()
+
+
+def test_what_has_no_note_shows_none(shell: Typed) -> None:
+    shell.run(f"{TRADES} CREATE QUERY volume AS SELECT sym FROM trades [NOW];")
+    assert "NULL" not in shell.run("DESCRIBE trades;")
+    assert "NULL" not in shell.run("SHOW QUERIES;").replace("NULL", "", 1)  # the frontier, which is not there yet

@@ -80,6 +80,15 @@ def rendered(sql: str) -> str:
                                                  ^^^^
   hint: Did you mean "SLACK"?""",
         """\
+[PARSE_ERROR] SLACK needs a unit of time, found the end of the statement
+  CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts SLACK 5
+                                                        ^
+  hint: Units are MICROSECOND, MILLISECOND, SECOND, MINUTE, HOUR, DAY, singular or plural.""",
+        """\
+[PARSE_ERROR] SLACK cannot be negative
+  CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts SLACK -5 SECONDS
+                                                       ^""",
+        """\
 [PARSE_ERROR] ISTREAM takes the whole select list
   SELECT ISTREAM(a), b FROM s
                    ^

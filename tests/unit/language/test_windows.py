@@ -11,6 +11,7 @@ from millstream.language.nodes import StreamWindow, WindowEdge
 from millstream.language.parser import parse_one
 from millstream.language.spans import span_of
 from millstream.language.statements import Select
+from unit.language.corpus import parse_failure
 
 
 def window_of(text: str) -> StreamWindow:
@@ -123,6 +124,7 @@ def test_the_span_of_a_window_covers_its_brackets() -> None:
         ("RANGE 0 SECONDS EXCLUSIVE", "RANGE"),
         ("RANGE 0 SECONDS SLIDE 1 SECOND", "RANGE"),
         ("RANGE 5 SECONDS EXCLUSIVE SLIDE 1 SECOND", "RANGE"),
+        ("RANGE 5 SECONDS SLIDE 2 SECONDS EXCLUSIVE", "RANGE"),
         ("RANGE -5 SECONDS", "-"),
         ("RANGE 5", "]"),
         ("RANGE MINUTES", "MINUTES"),
@@ -177,3 +179,12 @@ def test_misspelt_words_get_a_hint(text: str, hint: str) -> None:
     with pytest.raises(WindowInvalid) as caught:
         window_of(text)
     assert caught.value.hint == hint
+
+
+def test_exclusive_behind_slide_is_told_what_exclusive_before_slide_is() -> None:
+    before, behind = (
+        parse_failure(f"SELECT a FROM s [RANGE 5 SECONDS {words}]") for words in ("EXCLUSIVE SLIDE 2 SECONDS", "SLIDE 2 SECONDS EXCLUSIVE")
+    )
+    assert before is not None
+    assert behind is not None
+    assert (behind.message, behind.hint) == (before.message, before.hint)

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.core.instant import Micros, format_instant, parse_duration, parse_instant, to_micros
+from millstream.core.schema import type_name
 
 Row = tuple[Any, ...]
 
@@ -73,7 +74,15 @@ def _read_cell(index: int, cell: str | None, type_: pa.DataType) -> Any:
     try:
         return read_value(cell, type_)
     except (ValueError, ArithmeticError):
-        raise ValueError(f"cell {index + 1}, {cell!r}, is not a value of type {type_}") from None
+        raise ValueError(f"cell {index + 1}, {cell!r}, is not a value of type {shown_type(type_)}") from None
+
+
+def shown_type(type_: pa.DataType) -> str:
+    """By its SQL name; an answer may have types that no column can be declared with."""
+    try:
+        return type_name(type_)
+    except ValueError:
+        return str(type_)
 
 
 def read_value(text: str, type_: pa.DataType) -> Any:

@@ -33,6 +33,7 @@ from millstream.core.errors import Span, did_you_mean
 from millstream.core.instant import Micros, parse_instant
 
 _SEPARATOR = "----"
+_CONDITIONS = ("skipif", "onlyif")
 _CHANGE = re.compile(r"(?:@(?P<instant>\S+) +)?(?P<sign>[+-])(?: (?P<row>.*))?", re.DOTALL)
 
 
@@ -120,13 +121,14 @@ def _block(reader: _Reader) -> AnyBlock:
         if header is None:
             raise reader.error(Record(reader.at, ""), "a condition stands here without a block below it")
         words = header.text.split()
-        if words[0] not in ("skipif", "onlyif"):
+        if words[0] not in _CONDITIONS:
             break
         if len(words) != 2:
             raise reader.error(header, f"{words[0]} wants one key")
         conditions.append(Condition("skipif" if words[0] == "skipif" else "onlyif", words[1]))
     if words[0] not in _KINDS:
-        hint = did_you_mean(words[0], _KINDS) or "A block starts with one of: " + ", ".join(_KINDS) + "."
+        known = (*_KINDS, *_CONDITIONS)
+        hint = did_you_mean(words[0], known) or f"A block starts with one of: {', '.join(known)}."
         raise reader.error(header, f'"{words[0]}" is no kind of block', hint)
     return _KINDS[words[0]](reader, header, words[1:], tuple(conditions))
 

@@ -31,7 +31,7 @@ from millstream.cli.scripts.blocks import (
     ScriptInvalid,
     Statement,
 )
-from millstream.cli.scripts.cells import Row, read_row, table_rows, write_instant, write_row
+from millstream.cli.scripts.cells import Row, read_row, shown_type, table_rows, write_instant, write_row
 from millstream.cli.scripts.compare import compare_bags, net
 from millstream.cli.scripts.diff import diff_lines
 from millstream.cli.scripts.format import Script, signed
@@ -46,6 +46,8 @@ class Failure:
     line: int
     title: str
     details: tuple[str, ...]
+    region: Region | None = None
+    """The expected lines that did not hold: `--complete` can put others there."""
 
 
 @dataclass(slots=True)
@@ -210,7 +212,8 @@ class _Run:
         if comparison.equal:
             return
         written = [write(row) for row in actual]
-        self._note(block, *diff_lines([write(row) for row in expected], written, comparison))
+        details = diff_lines([write(row) for row in expected], written, comparison)
+        self.outcome.failures.append(Failure(block.line, block.header, tuple(details), region))
         self.outcome.replacements[region] = written
 
     def _note(self, block: AnyBlock, *details: str) -> None:
@@ -246,6 +249,17 @@ def _to_table(path: str, records: Sequence[Record], schema: pa.Schema) -> pa.Tab
     for i, column in enumerate(schema):
         try:
             columns.append(pa.array([row[i] for row in rows], column.type))
-        except (pa.ArrowException, OverflowError, ValueError) as failure:
-            raise ScriptInvalid(f'{path}:{records[0].line}: column "{column.name}" does not fit its type: {failure}') from None
+        except (pa.ArrowException, OverflowError, ValueError):
+            line, value = _misfit(records, [row[i] for row in rows], column.type)
+            raise ScriptInvalid(f'{path}:{line}: {value!r} for column "{column.name}" does not fit {shown_type(column.type)}') from None
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _misfit(records: Sequence[Record], values: Sequence[object], type_: pa.DataType) -> tuple[int, object]:
+    """The line and the value of the first one that the type cannot hold."""
+    for record, value in zip(records, values, strict=True):
+        try:
+            pa.scalar(value, type_)
+        except (pa.ArrowException, OverflowError, ValueError):
+            return record.line, value
+    return records[0].line, values[0]
