@@ -67,6 +67,21 @@ def at(ts: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=ts)
 
 
+def cells(rows: list[Row]) -> Bag:
+    return Counter((row[1], row[2]) for row in rows)
+
+
+def once(found: Bag) -> Bag:
+    return Counter(dict.fromkeys(found, 1))
+
+
+def best(rows: list[Row]) -> list[str | None]:
+    """The keys with the greatest sum."""
+    sums = {k: [row[2] for row in rows if row[1] == k and row[2] is not None] for k in {row[1] for row in rows}}
+    known = {k: sum(values) for k, values in sums.items() if values}
+    return [k for k, total in known.items() if total == max(known.values())]
+
+
 def grouped(found: list[tuple[Row, Row]]) -> Bag:
     groups: dict[str | None, list[int | None]] = {}
     for one, other in found:
@@ -180,6 +195,27 @@ JOINS = {
             for z in c if equal(z[2], x[2])
         ),
     ),
+    "union all": JoinModel(
+        "SELECT k, v FROM s {0} UNION ALL SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: cells(a) + cells(b),
+    ),
+    "union": JoinModel("SELECT k, v FROM s {0} UNION SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: once(cells(a) + cells(b))),
+    "intersect": JoinModel(
+        "SELECT k, v FROM s {0} INTERSECT SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: once(cells(a)) & once(cells(b)),
+    ),
+    "intersect all": JoinModel(
+        "SELECT k, v FROM s {0} INTERSECT ALL SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: cells(a) & cells(b),
+    ),
+    "except": JoinModel("SELECT k, v FROM s {0} EXCEPT SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: once(cells(a)) - once(cells(b))),
+    "except all": JoinModel("SELECT k, v FROM s {0} EXCEPT ALL SELECT k, v FROM r {1}", ("s", "r"), lambda a, b: cells(a) - cells(b)),
+    "a union, grouped": JoinModel(
+        "SELECT k, count(*) AS n FROM (SELECT k, v FROM s {0} UNION ALL SELECT k, 1.5 FROM r {1} WHERE v > 1) AS u GROUP BY k", ("s", "r"),
+        lambda a, b: Counter(Counter(row[1] for row in [*a, *(y for y in b if less(1, y[2]))]).items()),
+    ),
+    "named parts, one of them twice": JoinModel(
+        "WITH sums(k, s) AS (SELECT k, sum(v) FROM s {0} GROUP BY k), top AS (SELECT max(s) AS m FROM sums) "
+        "SELECT k FROM sums JOIN top ON s = m LEFT ANTI JOIN r {1} USING (k)", ("s", "r"),
+        lambda a, b: Counter((k,) for k in best(a) if not any(equal(k, y[1]) for y in b)),
+    ),
     "of three": JoinModel(
         "SELECT a.v, c.k FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = b.v", ("s", "r", "s"),
         lambda a, b, c: Counter((x[2], z[1]) for x, y in pairs(a, b, same_key) for z in c if equal(z[2], y[2])),
@@ -217,7 +253,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=250)
+@settings(max_examples=300)
 def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
     join = JOINS[case.name]
     runner = InlineRunner(case.rows_a_step)

@@ -19,16 +19,17 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.core.errors import ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
 from millstream.language.aggregate_binder import Grouping, find_aggregate, is_aggregate, refuse_aggregate
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import BoundSelect, bind_from
 from millstream.language.group_by import group_keys
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
+from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
 from millstream.language.typed import Typed, bind_condition, bind_over
-from millstream.language.unsupported import check_expression, check_select, not_supported
+from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
 from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, ToStream
 
@@ -44,23 +45,74 @@ def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
         raise NotSupported("the query is nested too deeply", hint="Break it into several queries.", span=Span(0, 1), sql=sql) from None
 
 
+_Names = dict[str, tuple[exp.CTE, "_Names"]]
+"""By lower-case name: a query of WITH, and the names that it sees itself."""
+
+
 class _Binder:
     def __init__(self, catalog: Catalog, sql: str) -> None:
         self._catalog, self._sql = catalog, sql
+        self._named: _Names = {}
 
     def query(self, tree: exp.Expr) -> BoundQuery:
         while isinstance(tree, exp.Subquery) and tree.is_wrapper:
             tree = tree.this
-        if isinstance(tree, exp.SetOperation):
-            raise not_supported(type(tree).__name__.upper(), tree, self._sql)
-        if not isinstance(tree, exp.Select):
-            raise not_supported("this query", tree, self._sql)
-        bound = self.select(tree)
+        bound = self.body(tree)
         kind = tree.args.get("to_stream")
         if kind is None and not bound.has_window and bound.grows_only:
             kind = "istream"
         plan = ToStream(bound.plan, kind) if kind is not None else bound.plan
         return BoundQuery(plan, tuple(visible.name for visible in bound.columns), self._sql)
+
+    def body(self, tree: exp.Expr) -> BoundSelect:
+        """A SELECT, or SELECTs joined by set operations, with the names that WITH gives to it."""
+        while isinstance(tree, exp.Subquery) and tree.is_wrapper:
+            tree = tree.this
+        outer, self._named = self._named, self._with(tree.args.get("with_"))
+        try:
+            match tree:
+                case exp.SetOperation():
+                    check_set_operation(tree, self._sql)
+                    return combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                case exp.Select():
+                    return self.select(tree)
+            raise not_supported("this query", tree, self._sql)
+        finally:
+            self._named = outer
+
+    def named(self, name: str) -> BoundSelect | None:
+        """What WITH gave this name to."""
+        found = self._named.get(name.lower())
+        if found is None:
+            return None
+        cte, known = found
+        outer, self._named = self._named, known
+        try:
+            bound = self.body(cte.this)
+        finally:
+            self._named = outer
+        names = [identifier.name for identifier in cte.args["alias"].args.get("columns") or []]
+        if names and len(names) != len(bound.columns):
+            given = f'"{cte.alias}" names {len(names)} columns, but its query has {len(bound.columns)}'
+            raise ArityMismatch(given, span=span_of(cte.args["alias"]), sql=self._sql)
+        columns = [replace(visible, name=new) for visible, new in zip(bound.columns, names, strict=True)] if names else bound.columns
+        return replace(bound, columns=tuple(columns))
+
+    def _with(self, with_: exp.With | None) -> _Names:
+        """The names before, and those of WITH; each sees the ones before it."""
+        names = self._named
+        if with_ is not None and with_.args.get("recursive"):
+            raise not_supported("WITH RECURSIVE", with_, self._sql)
+        for cte in with_.expressions if with_ is not None else ():
+            names = {**names, cte.alias.lower(): (cte, names)}
+        return names
+
+    def _side(self, tree: exp.Expr) -> BoundSelect:
+        while isinstance(tree, exp.Subquery) and tree.is_wrapper:
+            tree = tree.this
+        if tree.args.get("to_stream"):
+            raise not_supported("ISTREAM, DSTREAM or RSTREAM in a set operation", tree, self._sql, "Name it with CREATE QUERY.")
+        return self.body(tree)
 
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
@@ -68,7 +120,7 @@ class _Binder:
             hint = "Name a stream: SELECT ... FROM my_stream."
             raise NotSupported("a continuous query needs FROM", hint=hint, span=span_of(select), sql=self._sql)
         self._check_where(select.args.get("where"))
-        source, scope, conditions = bind_from(select, self._catalog, self.select, self._sql)
+        source, scope, conditions = bind_from(select, self._catalog, self, self._sql)
         plan = source.plan
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
@@ -98,7 +150,7 @@ class _Binder:
         # keys alone are DISTINCT: more rows can only add to the answer
         grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys
         bound = self._projected(replace(source, plan=plan), above, grouping)
-        return replace(bound, grows_only=grows_only, has_aggregate=True)
+        return replace(bound, grows_only=grows_only, mixes_rows=True)
 
     def _having(self, having: exp.Having, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
         check_expression(having.this, self._sql)
@@ -132,7 +184,7 @@ class _Binder:
             if pa.types.is_map(visible.type):
                 raise TypeMismatch(f'DISTINCT cannot compare the MAP "{visible.name}"', span=span_of(select.expressions[0]), sql=self._sql)
         plan = Aggregate(bound.plan, tuple(visible.column for visible in bound.columns), ())
-        return replace(bound, plan=plan, has_aggregate=True)
+        return replace(bound, plan=plan, mixes_rows=True)
 
 
 def _plan_names(names: Iterable[str]) -> list[str]:

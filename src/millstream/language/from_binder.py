@@ -9,8 +9,8 @@ Relations and queries come here next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -32,7 +32,7 @@ from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_expression, check_source, not_supported
 from millstream.language.window_binder import bind_window
-from millstream.plan.logical import Filter, Plan, Project, Scan, Window
+from millstream.plan.logical import Filter, Plan, Project, Scan, Union, Window
 from millstream.plan.window import RowsWindow, TimeWindow, WindowSpec
 
 
@@ -44,33 +44,39 @@ class BoundSelect:
     columns: tuple[Visible, ...]
     has_window: bool  # written by the user
     grows_only: bool  # rows never leave the answer
-    has_aggregate: bool = False
+    mixes_rows: bool = False  # a row of it is not one row of a stream: grouped, joined
 
 
-BindSelect = Callable[[exp.Select], BoundSelect]
+class Queries(Protocol):
+    """Who binds the queries inside a query."""
+
+    def body(self, tree: exp.Expr) -> BoundSelect: ...
+
+    def named(self, name: str) -> BoundSelect | None: ...
 
 
-def bind_from(select: exp.Select, catalog: Catalog, bind_select: BindSelect, sql: str) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
+def bind_from(select: exp.Select, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
     """What FROM holds now, the names it gives to it, and the conditions of WHERE that are not in it yet, over the plan's columns."""
     joins: list[exp.Join] = select.args.get("joins") or []
-    bound, scope = _item(select.args["from_"].this, catalog, bind_select, sql)
+    bound, scope = _item(select.args["from_"].this, catalog, queries, sql)
     where = select.args.get("where")
     if not joins:
         return bound, scope, [scope.bare(where.this)] if where is not None else []
     items = [(bound, scope)]
     for join in joins:
-        items.append(_distinct_names(_item(join.this, catalog, bind_select, sql), items))
+        items.append(_distinct_names(_item(join.this, catalog, queries, sql), items))
     return _joined(items, joins, where, sql)
 
 
-def _item(item: exp.Expr, catalog: Catalog, bind_select: BindSelect, sql: str) -> tuple[BoundSelect, Scope]:
+def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
     match item:
         case exp.Table():
             check_source(item, sql)
-            return _table(item, catalog, sql)
+            found = queries.named(item.name) if isinstance(item.this, exp.Identifier) else None
+            return _table(item, catalog, sql) if found is None else _derived(found, item, item.alias or item.name, sql)
         case exp.Subquery():
             check_source(item, sql)
-            return _subquery(item, bind_select, sql)
+            return _subquery(item, queries, sql)
     raise not_supported(f"{type(item).__name__.upper()} in FROM", item, sql)
 
 
@@ -120,10 +126,8 @@ def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list
             plan = anti_join(left.plan, right.plan, conditions, scope)
         case _:
             plan = outer_join(left.plan, right.plan, conditions, scope, kind)
-    return BoundSelect(
-        plan, (), left.has_window or right.has_window, left.grows_only and right.grows_only and kind in ("INNER", "SEMI"),
-        left.has_aggregate or right.has_aggregate or kind != "INNER",
-    )  # fmt: skip
+    grows_only = left.grows_only and right.grows_only and kind in ("INNER", "SEMI")
+    return BoundSelect(plan, (), left.has_window or right.has_window, grows_only, mixes_rows=True)
 
 
 def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: str) -> Scope:
@@ -231,17 +235,17 @@ def _no_window(what: str, window: StreamWindow, sql: str) -> WindowInvalid:
 # --- subqueries -----------------------------------------------------------------------------
 
 
-def _subquery(subquery: exp.Subquery, bind_select: BindSelect, sql: str) -> tuple[BoundSelect, Scope]:
-    select = subquery.this
-    if not isinstance(select, exp.Select):
-        raise not_supported("this subquery", subquery, sql)
-    if select.args.get("to_stream"):
+def _subquery(subquery: exp.Subquery, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
+    if subquery.this.args.get("to_stream"):
         raise not_supported("ISTREAM, DSTREAM or RSTREAM in a subquery", subquery, sql, "Name it with CREATE QUERY.")
-    bound = bind_select(select)
-    window = subquery.args.get("stream_window")
+    return _derived(queries.body(subquery.this), subquery, subquery.alias or None, sql)
+
+
+def _derived(bound: BoundSelect, item: exp.Table | exp.Subquery, qualifier: str | None, sql: str) -> tuple[BoundSelect, Scope]:
+    """A query in place of a stream, by itself or by the name that WITH gave it."""
+    window = item.args.get("stream_window")
     if window is not None:
         bound = _rewindowed(bound, window, sql)
-    qualifier = subquery.alias or None
     described = f'subquery "{qualifier}"' if qualifier else "the subquery"
     return bound, Scope((Source(qualifier, described, bound.columns),), sql)
 
@@ -250,7 +254,7 @@ def _rewindowed(bound: BoundSelect, window: StreamWindow, sql: str) -> BoundSele
     """A window over rows that were only filtered and projected: the same as over the stream itself."""
     if bound.has_window or not bound.grows_only:
         raise _no_window("the subquery is a relation", window, sql)
-    if bound.has_aggregate:
+    if bound.mixes_rows:
         raise not_supported("a window over this subquery", window, sql)
     spec = _bind_window(window, Scope((), sql), sql)
     return replace(bound, plan=_with_window(bound.plan, spec), has_window=True, grows_only=_grows_only(spec))
@@ -262,4 +266,6 @@ def _with_window(plan: Plan, spec: WindowSpec) -> Plan:
             return Window(stream, spec)
         case Filter() | Project():
             return replace(plan, input=_with_window(plan.input, spec))
+        case Union():
+            return Union(tuple(_with_window(child, spec) for child in plan.inputs))
     raise AssertionError(f"{type(plan).__name__} does not commute with a window")

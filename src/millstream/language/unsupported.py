@@ -11,18 +11,18 @@ from sqlglot import exp
 from millstream.core.errors import NotSupported
 from millstream.language.spans import span_of
 
-_SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint"}
+_SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint", "with_"}
+_SET_OPERATION = {"this", "expression", "distinct", "with_"}
 _TABLE = {"this", "alias", "stream_window"}
 _GROUP = {"expressions", "all"}
 _CLAUSES = {
-    "with_": "WITH", "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
+    "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "windows": "WINDOW", "qualify": "QUALIFY", "pivots": "PIVOT",
     "sample": "TABLESAMPLE", "grouping_sets": "GROUPING SETS", "cube": "CUBE", "rollup": "ROLLUP", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",
 }  # fmt: skip
 _HINTS = {
     "order": "The rows of a continuous answer have no order.",
-    "with_": "Name the part with CREATE QUERY, or write it as a subquery in FROM.",
 }
 _EXPRESSIONS: dict[type[exp.Expr], str] = {
     exp.Window: "OVER", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
@@ -47,6 +47,10 @@ def check_select(select: exp.Select, sql: str) -> None:
     group = select.args.get("group")
     if group is not None:
         _check_clauses(group, _GROUP, sql)
+
+
+def check_set_operation(operation: exp.SetOperation, sql: str) -> None:
+    _check_clauses(operation, _SET_OPERATION, sql)
 
 
 def check_source(source: exp.Table | exp.Subquery, sql: str) -> None:

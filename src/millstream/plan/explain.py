@@ -20,6 +20,7 @@ from millstream.plan.logical import (
     Negate,
     Plan,
     Project,
+    Repeat,
     Scan,
     ToStream,
     Union,
@@ -38,6 +39,7 @@ from millstream.plan.physical import (
     PhysicalPlan,
     ProjectExec,
     ReceiveExec,
+    RepeatExec,
     RowWiseStep,
     RStreamExec,
     SourceExec,
@@ -85,6 +87,8 @@ def _describe(plan: Plan) -> str:
             return "Union"
         case Negate():
             return "Take away"
+        case Repeat():
+            return f"Repeat each row {plan.copies} times"
         case ToStream():
             return plan.kind.upper()
 
@@ -124,6 +128,8 @@ def _describe_exec(node: Exec) -> str:
             return "Union"
         case NegateExec():
             return "Take away"
+        case RepeatExec():
+            return f"Repeat each row {node.copies} times"
         case NetExec():
             return "Net equal rows of one instant"
         case ToStreamExec():

@@ -169,6 +169,18 @@ class Negate:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Every row as often as its column `copies` says, without that column."""
+
+    input: Plan
+    copies: str
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(field for field in self.input.schema if field.name != self.copies))
+
+
+@dataclass(frozen=True)
 class ToStream:
     """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever something moves."""
 
@@ -180,7 +192,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Join | Union | Negate | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Join | Union | Negate | Repeat | ToStream
 
 
 @dataclass(frozen=True)

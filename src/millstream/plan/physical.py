@@ -142,6 +142,13 @@ class NegateExec:
 
 
 @dataclass(frozen=True)
+class RepeatExec:
+    input: Exec
+    copies: str
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class NetExec:
     """Equal rows that enter and leave at the same instant cancel."""
 
@@ -175,6 +182,7 @@ Exec = (
     | JoinExec
     | UnionExec
     | NegateExec
+    | RepeatExec
     | NetExec
     | ToStreamExec
     | RStreamExec
@@ -261,7 +269,7 @@ def keeps_contents(node: Exec) -> bool:
             return True
         case WindowExec():
             return not node.spec.grows_only
-        case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | ToStreamExec() | RStreamExec():
+        case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
         case _:
             return keeps_contents(node.input)

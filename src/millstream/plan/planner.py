@@ -29,6 +29,7 @@ from millstream.plan.logical import (
     Negate,
     Plan,
     Project,
+    Repeat,
     Scan,
     ToStream,
     Union,
@@ -53,6 +54,7 @@ from millstream.plan.physical import (
     ProjectExec,
     ProjectStep,
     ReceiveExec,
+    RepeatExec,
     RStreamExec,
     Single,
     SourceExec,
@@ -106,6 +108,9 @@ class _Planner:
                 return self._join(plan)
             case Union():
                 return self._union(plan)
+            case Repeat():
+                below = self._place(plan.input)
+                return replace(below, node=RepeatExec(below.node, plan.copies, plan.schema), netted=False, append_only=False)
             case Negate():
                 below = self._place(plan.input)
                 return _Placed(NegateExec(below.node, plan.schema), below.distribution, below.netted, append_only=False)

@@ -22,6 +22,7 @@ from millstream.operators.join import JoinOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
+from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.time_window import TimeWindowOp
@@ -35,6 +36,7 @@ from millstream.plan.physical import (
     NetExec,
     ProjectExec,
     ReceiveExec,
+    RepeatExec,
     RStreamExec,
     SourceExec,
     ToStreamExec,
@@ -144,7 +146,9 @@ class Circuit:
         self._nodes.append(node)
         return node
 
-    def _operator(self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NegateExec | NetExec | ToStreamExec) -> Operator:
+    def _operator(
+        self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NegateExec | RepeatExec | NetExec | ToStreamExec
+    ) -> Operator:
         match node:
             case FilterExec():
                 return FilterOp(node.schema, node.predicate_sql, self._evaluator)
@@ -156,6 +160,8 @@ class Circuit:
                 return AggregateOp(node.input.schema, node.keys, node.calls)
             case NegateExec():
                 return NegateOp(node.schema)
+            case RepeatExec():
+                return RepeatOp(node.schema, node.copies)
             case NetExec():
                 return NetOp(node.schema)
             case ToStreamExec():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from millstream.core.schema import Field
 from millstream.plan.expression import Named, column
-from millstream.plan.logical import Aggregate, Filter, Join, Negate, Plan, Project, Scan, ToStream, Union, Window
+from millstream.plan.logical import Aggregate, Filter, Join, Negate, Plan, Project, Repeat, Scan, ToStream, Union, Window
 from millstream.plan.window import RowsWindow
 
 
@@ -43,6 +43,8 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             return Union(tuple(_exactly(child, wanted) for child in plan.inputs))
         case Negate():
             return replace(plan, input=_pruned(plan.input, wanted))
+        case Repeat():
+            return replace(plan, input=_pruned(plan.input, wanted | {plan.copies}))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
 
