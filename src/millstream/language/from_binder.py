@@ -32,7 +32,7 @@ from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_expression, check_source, not_supported
 from millstream.language.window_binder import bind_window
-from millstream.plan.logical import Filter, Plan, Project, Scan, Union, Window
+from millstream.plan.logical import Filter, Plan, Project, Scan, Union, Window, scans
 from millstream.plan.window import RowsWindow, TimeWindow, WindowSpec
 
 
@@ -202,9 +202,9 @@ def _table(table: exp.Table, catalog: Catalog, sql: str) -> tuple[BoundSelect, S
         raise _not_a_stream(entry, table, sql)
     columns = tuple(Visible(field.name, field.name, field.type) for field in entry.schema)
     scope = Scope((Source(table.alias or entry.name, f'stream "{entry.name}"', columns),), sql)
-    spec = _bind_window(window, scope, sql) if window is not None else TimeWindow.unbounded()
+    spec = bind_window(window, scope) if window is not None else TimeWindow.unbounded()
     plan = Window(Scan(entry.name, tuple((field.name, field) for field in entry.schema)), spec)
-    return BoundSelect(plan, columns, has_window=window is not None, grows_only=_grows_only(spec)), scope
+    return BoundSelect(plan, columns, has_window=window is not None, grows_only=spec.grows_only), scope
 
 
 def _not_a_stream(entry: RelationEntry | QueryEntry | SinkEntry, table: exp.Table, sql: str) -> MillstreamError:
@@ -215,17 +215,6 @@ def _not_a_stream(entry: RelationEntry | QueryEntry | SinkEntry, table: exp.Tabl
         what = f'"{entry.name}" is a relation' if isinstance(entry, RelationEntry) else f'query "{entry.name}" gives a relation'
         return _no_window(what, window, sql)
     return not_supported(f"a {kind_of(entry)} in FROM", table, sql)
-
-
-def _bind_window(window: StreamWindow, scope: Scope, sql: str) -> WindowSpec:
-    spec = bind_window(window, scope)
-    if isinstance(spec, RowsWindow):
-        raise not_supported("a ROWS window", window, sql, "Use RANGE.")
-    return spec
-
-
-def _grows_only(spec: WindowSpec) -> bool:
-    return isinstance(spec, TimeWindow) and spec.grows_only
 
 
 def _no_window(what: str, window: StreamWindow, sql: str) -> WindowInvalid:
@@ -256,8 +245,21 @@ def _rewindowed(bound: BoundSelect, window: StreamWindow, sql: str) -> BoundSele
         raise _no_window("the subquery is a relation", window, sql)
     if bound.mixes_rows:
         raise not_supported("a window over this subquery", window, sql)
-    spec = _bind_window(window, Scope((), sql), sql)
-    return replace(bound, plan=_with_window(bound.plan, spec), has_window=True, grows_only=_grows_only(spec))
+    spec = bind_window(window, Scope((Source(None, "the subquery", bound.columns),), sql))
+    if isinstance(spec, RowsWindow) and len(scans(bound.plan)) > 1:
+        raise not_supported("a ROWS window over a union", window, sql)
+    plan = Window(_stream(bound.plan), spec) if isinstance(spec, RowsWindow) else _with_window(bound.plan, spec)
+    return replace(bound, plan=plan, has_window=True, grows_only=spec.grows_only)
+
+
+def _stream(plan: Plan) -> Plan:
+    """The rows as they arrive, filtered and projected: a window that counts rows counts these."""
+    match plan:
+        case Window(input=stream):
+            return stream
+        case Filter() | Project():
+            return replace(plan, input=_stream(plan.input))
+    raise AssertionError(f"{type(plan).__name__} does not commute with a window")
 
 
 def _with_window(plan: Plan, spec: WindowSpec) -> Plan:

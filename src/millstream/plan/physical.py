@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall, JoinKey
-from millstream.plan.window import TimeWindow
+from millstream.plan.window import WindowSpec
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ProjectExec:
 @dataclass(frozen=True)
 class WindowExec:
     input: Exec
-    spec: TimeWindow
+    spec: WindowSpec
     schema: Schema
 
 
@@ -244,7 +244,7 @@ def receives(node: Exec) -> tuple[ReceiveExec, ...]:
     return tuple(leaf for leaf in leaves(node) if isinstance(leaf, ReceiveExec))
 
 
-def windows(node: Exec) -> tuple[TimeWindow, ...]:
+def windows(node: Exec) -> tuple[WindowSpec, ...]:
     here = (node.spec,) if isinstance(node, WindowExec) else ()
     return here + tuple(spec for child in inputs(node) for spec in windows(child))
 

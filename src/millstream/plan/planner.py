@@ -101,7 +101,7 @@ class _Planner:
             case Project():
                 return _project(self._place(plan.input), plan)
             case Window():
-                return _window(self._place(plan.input), plan)
+                return self._window(plan)
             case Aggregate():
                 return self._aggregate(plan)
             case Join():
@@ -126,6 +126,13 @@ class _Planner:
         columns = tuple((field.name, name) for name, field in scan.columns)
         source = SourceExec(scan.source, columns, (), scan.schema, spread, split_at_ingest=isinstance(spread, ByKey))
         return _Placed(source, spread, netted=True, append_only=True)
+
+    def _window(self, plan: Window) -> _Placed:
+        below = self._place(plan.input)
+        if isinstance(plan.spec, RowsWindow):
+            below = self._meet(below, plan.spec.partition_by)  # who is among the newest is decided where all of them are
+        grows_only = plan.spec.grows_only
+        return replace(below, node=WindowExec(below.node, plan.spec, plan.schema), netted=grows_only, append_only=grows_only)
 
     def _aggregate(self, plan: Aggregate) -> _Placed:
         below = self._meet(self._place(plan.input), plan.keys)
@@ -228,19 +235,12 @@ def _project(below: _Placed, plan: Project) -> _Placed:
     return _Placed(ProjectExec(below.node, columns, plan.schema), spread, netted, below.append_only)
 
 
-def _window(below: _Placed, plan: Window) -> _Placed:
-    if isinstance(plan.spec, RowsWindow):
-        raise NotSupported(f"ROWS windows do not run yet: {plan.spec}", hint="Use a RANGE window.")
-    grows_only = plan.spec.grows_only
-    return replace(below, node=WindowExec(below.node, plan.spec, plan.schema), netted=grows_only, append_only=grows_only)
-
-
 def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:
     """The same rows, split where they leave the log; None if an operator in between mixes rows."""
     match node:
         case SourceExec():
             return replace(node, distribution=spread, split_at_ingest=False)
-        case WindowExec():
+        case WindowExec() if not isinstance(node.spec, RowsWindow):
             below = _split_at_source(node.input, spread)
             return None if below is None else replace(node, input=below)
         case _:
@@ -259,7 +259,9 @@ def _windows(plan: Plan) -> list[Window]:
 def _bare_window(window: Window) -> Window:
     """The window over all rows of its stream, whatever filters were pushed below it: RSTREAM wakes up with each of them."""
     (scan,) = scans(window)
-    return replace(window, input=replace(scan, columns=scan.columns[:1]))
+    keys = window.spec.partition_by if isinstance(window.spec, RowsWindow) else ()
+    kept = tuple(column for column in scan.columns if column[0] in keys) or scan.columns[:1]
+    return replace(window, input=replace(scan, columns=kept))
 
 
 def _hashable(type_: pa.DataType) -> bool:

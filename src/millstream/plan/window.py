@@ -121,6 +121,20 @@ class RowsWindow:
     partition_by: tuple[str, ...] = ()
     range_us: Micros | None = None
 
+    @property
+    def grows_only(self) -> bool:
+        return False
+
+    @property
+    def history_us(self) -> Micros | None:
+        """The newest rows may be of any age, unless RANGE bounds it."""
+        return None if self.range_us is None else self.range_us + 1
+
+    @property
+    def held_us(self) -> Micros:
+        """Its rows are part of its snapshots: none is read from the log again."""
+        return 0
+
     def __str__(self) -> str:
         return f"[{self.text}]"
 

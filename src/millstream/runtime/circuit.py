@@ -24,6 +24,7 @@ from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
 from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
+from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.time_window import TimeWindowOp
 from millstream.operators.to_stream import ToStreamOp
@@ -43,6 +44,7 @@ from millstream.plan.physical import (
     UnionExec,
     WindowExec,
 )
+from millstream.plan.window import RowsWindow
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Circuit:
             case ProjectExec():
                 return ProjectOp(node.schema, node.columns, self._evaluator)
             case WindowExec():
-                return TimeWindowOp(node.schema, node.spec)
+                return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else TimeWindowOp(node.schema, node.spec)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
             case NegateExec():

@@ -12,7 +12,7 @@ from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, sources, windows
-from millstream.plan.window import TimeWindow
+from millstream.plan.window import WindowSpec
 from millstream.state.changelog import Changelog, OutputFile
 
 SESSION = "session-"
@@ -89,7 +89,7 @@ class RunningQuery:
         return max((spec.held_us for spec in self._windows), default=0)
 
     @property
-    def _windows(self) -> list[TimeWindow]:
+    def _windows(self) -> list[WindowSpec]:
         return [spec for fragment in self.plan.fragments for spec in windows(fragment.root)]
 
     @property

@@ -61,7 +61,6 @@ from unit.language.corpus import error_of
         ("SELECT sym FROM trades JOIN trades AS t ON true", "COLUMN_AMBIGUOUS", "sym"),
         ("SELECT sym FROM trades ORDER BY size", "NOT_SUPPORTED", "ORDER BY size"),
         ("SELECT sym FROM trades LIMIT 5", "NOT_SUPPORTED", "LIMIT 5"),
-        ("SELECT sym FROM trades [ROWS 5]", "NOT_SUPPORTED", "[ROWS 5]"),
         ("SELECT sym FROM trades TABLESAMPLE (5 PERCENT)", "NOT_SUPPORTED", "5"),
         ("SELECT sym FROM trades AS t(a, b)", "NOT_SUPPORTED", "a"),
         ("SELECT sym FROM trades LATERAL VIEW explode(arr) e AS x", "NOT_SUPPORTED", "LATERAL VIEW explode(arr) e AS x"),
