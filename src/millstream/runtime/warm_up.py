@@ -13,10 +13,14 @@ from millstream.core.signed_batch import SignedBatch
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
+from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
-from millstream.plan.logical import AggregateCall
+from millstream.operators.rows_window import RowsWindowOp
+from millstream.plan.logical import AggregateCall, JoinKey
+from millstream.plan.window import RowsWindow
 
 _SCHEMA = Schema.of(k="STRING", i="BIGINT", x="DOUBLE")
+_OTHER = Schema.of(other_k="STRING", other_i="BIGINT", other_x="DOUBLE")
 _CALLS = tuple(
     AggregateCall(f"{function}_{argument}", function, argument, type_)
     for function, argument, type_ in [
@@ -35,3 +39,9 @@ def warm_up(evaluator: Evaluator) -> None:
     NetOp(_SCHEMA).step(changes, 0)
     for keys in (("k",), ("i",), ("k", "i"), ()):
         AggregateOp(_SCHEMA, keys, _CALLS).step(arrivals, 0)
+    for key in ("k", "i"):
+        join = JoinOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], Schema((*_SCHEMA, *_OTHER)))
+        other = arrivals.with_rows(rows.rename_columns(list(_OTHER.names)))
+        join.step(arrivals, other)
+        join.step(arrivals, other)
+    RowsWindowOp(_SCHEMA, RowsWindow("ROWS 1", 1, ("k",))).step(arrivals, 0)

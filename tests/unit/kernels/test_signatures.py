@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.schema import Schema
+from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
-from millstream.kernels import code_table, decimal_sum, extremes, float_sum, integer_sum, interner, netting, slots
+from millstream.kernels import code_table, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, netting, row_lists, slots
 from millstream.operators.aggregate import AggregateOp
+from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
-from millstream.plan.logical import AggregateCall
+from millstream.operators.rows_window import RowsWindowOp
+from millstream.plan.logical import AggregateCall, JoinKey
+from millstream.plan.window import RowsWindow
 from property.histories import no_input
 
-MODULES = (code_table, decimal_sum, extremes, float_sum, integer_sum, interner, netting, slots)
+MODULES = (code_table, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, netting, row_lists, slots)
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
 CALLS = tuple(
     AggregateCall(f"{function}_{argument}", function, argument, pa.type_for_alias(type_) if isinstance(type_, str) else type_)
@@ -70,6 +73,21 @@ def use_every_kernel() -> None:
                 loaded.load(saved)
                 assert loaded.contents(no_input).num_rows == operator.contents(no_input).num_rows > 0
                 NetOp(operator.schema).step(changes, 2)
+    other = Schema(tuple(Field(f"other_{field.name}", field.type) for field in SCHEMA))
+    for key in ("k", "j"):
+        for nulls in (False, True):
+            for own in (False, True):
+                changes = batch(nulls=nulls, own=own)
+                renamed = changes.with_rows(changes.rows.rename_columns(list(other.names)))
+                join = JoinOp(SCHEMA, other, [JoinKey(key, f"other_{key}")], Schema((*SCHEMA, *other)))
+                assert len(join.step(changes, renamed)) > 0
+                loaded_join = JoinOp(SCHEMA, other, [JoinKey(key, f"other_{key}")], Schema((*SCHEMA, *other)))
+                loaded_join.load(join.save())
+                assert len(loaded_join.step(changes, renamed)) > 0
+                window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))
+                assert len(window.step(changes, 2)) > 0
+                loaded_window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))
+                loaded_window.load(window.save())
     several = {name: count for name, count in signatures().items() if count > 1}
     # these two also serve rows that a table keeps itself
     assert set(several) <= {"millstream.kernels.code_table._entry_word", "millstream.kernels.code_table._same_row"}
