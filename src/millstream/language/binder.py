@@ -21,8 +21,9 @@ from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
 from millstream.language.aggregate_binder import Grouping, find_aggregate, is_aggregate, refuse_aggregate
+from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
-from millstream.language.from_binder import BoundSelect, bind_from
+from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_keys
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out

@@ -17,8 +17,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, TypeMismatch
+from millstream.language.bound_select import BoundSelect
 from millstream.language.coercion import named, widened
-from millstream.language.from_binder import BoundSelect
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Visible
 from millstream.language.spans import span_of

@@ -1,0 +1,140 @@
+"""Several items in FROM: in which order and how they are joined, and what a name means after each join.
+
+Which rows pair is join_binder's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from millstream.core.errors import AlreadyExists
+from millstream.language.bound_select import BoundSelect
+from millstream.language.join_binder import (
+    anti_join,
+    conjuncts,
+    inner_join,
+    merged_names,
+    outer_join,
+    renamed,
+    semi_join,
+    using,
+    with_merged,
+)
+from millstream.language.scope import Scope, Source
+from millstream.language.spans import span_of
+from millstream.language.unsupported import check_expression, not_supported
+from millstream.plan.logical import Plan
+
+
+def bind_joins(
+    given: Sequence[tuple[BoundSelect, Scope]], joins: list[exp.Join], where: exp.Where | None, sql: str
+) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
+    """The items of FROM joined from left to right, what names mean after that, and the conditions of WHERE that became no keys."""
+    items: list[tuple[BoundSelect, Scope]] = []
+    for item in given:
+        items.append(_distinct_names(item, items))
+    _check_qualifiers([scope.sources[0] for _, scope in items], joins, sql)
+    kinds = [_kind(join, sql) for join in joins]
+    scopes = [items[0][1]]
+    for join, kind, (_, own) in zip(joins, kinds, items[1:], strict=True):
+        scopes.append(_scope_after(join, kind, scopes[-1], own.sources[0], sql))
+    pending = [scopes[-1].bare(condition) for condition in conjuncts(where.this if where is not None else None)]
+    whole = items[0][0]
+    for i, (join, kind, (right, own)) in enumerate(zip(joins, kinds, items[1:], strict=True)):
+        names = merged_names(join, scopes[i], own.sources[0], sql)
+        both = Scope((*scopes[i].sources, *own.sources), sql)
+        conditions = [
+            *using(names, scopes[i], own.sources[0], join),
+            *(both.bare(condition) for condition in conjuncts(join.args.get("on"))),
+        ]
+        if kind == "INNER" and not {"RIGHT", "FULL"} & {*kinds[i + 1 :]}:  # those bring rows back that WHERE is to judge
+            fitting, pending = _fitting(pending, whole.plan, right.plan)
+            conditions += fitting
+        whole = _combined(whole, right, kind, conditions, both)
+        if kind == "FULL" and names:
+            whole = replace(whole, plan=with_merged(whole.plan, scopes[i + 1], names, join))
+    return replace(whole, columns=scopes[-1].starred), scopes[-1], pending
+
+
+def _distinct_names(item: tuple[BoundSelect, Scope], before: list[tuple[BoundSelect, Scope]]) -> tuple[BoundSelect, Scope]:
+    bound, scope = item
+    taken = [name for other, _ in before for name in other.plan.schema.names]
+    plan, columns = renamed(bound.plan, bound.columns, taken)
+    return replace(bound, plan=plan, columns=columns), Scope((replace(scope.sources[0], columns=columns),), scope.sql)
+
+
+def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list[exp.Expr], scope: Scope) -> BoundSelect:
+    match kind:
+        case "INNER":
+            plan = inner_join(left.plan, right.plan, conditions, scope, "ON")
+        case "SEMI":
+            plan = semi_join(left.plan, right.plan, conditions, scope)
+        case "ANTI":
+            plan = anti_join(left.plan, right.plan, conditions, scope)
+        case _:
+            plan = outer_join(left.plan, right.plan, conditions, scope, kind)
+    grows_only = left.grows_only and right.grows_only and kind in ("INNER", "SEMI")
+    return BoundSelect(plan, (), left.has_window or right.has_window, grows_only, mixes_rows=True)
+
+
+def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: str) -> Scope:
+    """What the names mean after a join: columns of USING are one, whichever side has them."""
+    if kind in ("SEMI", "ANTI"):
+        merged_names(join, before, source, sql)
+        return before
+    names = {name.lower() for name in merged_names(join, before, source, sql)}
+    left_too = kind in ("RIGHT", "FULL")
+    sources = [_hiding(own, names) if left_too else own for own in before.sources]
+    sources.append(source if kind == "RIGHT" else _hiding(source, names))
+    if kind == "FULL" and names:
+        merged = tuple(visible for visible in before.starred if visible.name.lower() in names)
+        sources.insert(0, Source(None, "USING", tuple(replace(visible, column=f"_using_{visible.column}") for visible in merged)))
+    return Scope(tuple(sources), sql)
+
+
+def _hiding(source: Source, names: set[str]) -> Source:
+    hidden = frozenset(visible.column for visible in source.columns if visible.name.lower() in names)
+    return replace(source, merged=source.merged | hidden)
+
+
+def _fitting(conditions: list[exp.Expr], left: Plan, right: Plan) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """Equalities of WHERE that are about these two sides, and the other conditions."""
+    both = {*left.schema.names, *right.schema.names}
+    fitting: list[exp.Expr] = []
+    others: list[exp.Expr] = []
+    for condition in conditions:
+        names = {node.name for node in condition.find_all(exp.Column)}
+        is_key = isinstance(condition, exp.EQ | exp.NullSafeEQ) and names <= both
+        (fitting if is_key and names & {*left.schema.names} and names & {*right.schema.names} else others).append(condition)
+    return fitting, others
+
+
+def _kind(join: exp.Join, sql: str) -> str:
+    """INNER, LEFT, RIGHT, FULL, SEMI or ANTI."""
+    kind, side = (join.args.get("kind") or "").upper(), (join.args.get("side") or "").upper()
+    condition = join.args.get("on")
+    if condition is not None:
+        check_expression(condition, sql)
+    match side, kind:
+        case "", "" | "INNER" | "CROSS":
+            return "INNER"
+        case "" | "LEFT", "SEMI" | "ANTI":
+            return kind
+        case "LEFT" | "RIGHT" | "FULL", "" | "OUTER":
+            return side
+    raise not_supported(f"{side} {kind} JOIN".strip(), join, sql)
+
+
+def _check_qualifiers(sources: list[Source], joins: list[exp.Join], sql: str) -> None:
+    seen: set[str] = set()
+    for source, join in zip(sources, [None, *joins], strict=True):
+        name = (source.qualifier or "").lower()
+        if name and name in seen and join is not None:
+            raise AlreadyExists(
+                f'"{source.qualifier}" stands twice in FROM', hint=f"Give one another name: {source.qualifier} AS other.",
+                span=span_of(join.this), sql=sql,
+            )  # fmt: skip
+        seen.add(name)
