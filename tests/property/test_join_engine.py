@@ -216,6 +216,29 @@ JOINS = {
         "SELECT k FROM sums JOIN top ON s = m LEFT ANTI JOIN r {1} USING (k)", ("s", "r"),
         lambda a, b: Counter((k,) for k in best(a) if not any(equal(k, y[1]) for y in b)),
     ),
+    "in": JoinModel(
+        "SELECT k, v FROM s {0} WHERE v IN (SELECT v FROM r {1} WHERE k = 'a') AND v > 0", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if less(0, x[2]) and any(equal(x[2], y[2]) and y[1] == "a" for y in b)),
+    ),
+    "not in": JoinModel(
+        "SELECT k, v FROM s {0} WHERE v NOT IN (SELECT v FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if not any(None in (x[2], y[2]) or x[2] == y[2] for y in b)),
+    ),
+    "in a grouped query": JoinModel(
+        "SELECT k FROM s {0} WHERE v + 0 IN (SELECT count(*) FROM r {1} GROUP BY k)", ("s", "r"),
+        lambda a, b: Counter((x[1],) for x in a if x[2] in Counter(y[1] for y in b).values()),
+    ),
+    "exists": JoinModel(
+        "SELECT k, v FROM s {0} AS a WHERE EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k AND b.v > 1)", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if any(same_key(x, y) and less(1, y[2]) for y in b)),
+    ),
+    "not exists, by an inequality": JoinModel(
+        "SELECT k, v FROM s {0} AS a WHERE NOT EXISTS (SELECT * FROM r {1} WHERE k = a.k AND v > a.v)", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in alone(a, b, lambda x, y: same_key(x, y) and less(x[2], y[2]))),
+    ),
+    "exists at all": JoinModel(
+        "SELECT k FROM s {0} WHERE EXISTS (SELECT k FROM r {1})", ("s", "r"), lambda a, b: Counter((x[1],) for x in a if b),
+    ),
     "of three": JoinModel(
         "SELECT a.v, c.k FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = b.v", ("s", "r", "s"),
         lambda a, b, c: Counter((x[2], z[1]) for x, y in pairs(a, b, same_key) for z in c if equal(z[2], y[2])),
@@ -253,7 +276,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=300)
+@settings(max_examples=350)
 def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
     join = JOINS[case.name]
     runner = InlineRunner(case.rows_a_step)

@@ -1,7 +1,7 @@
 """A SELECT over the catalog's names becomes a logical plan over resolved, typed columns.
 
     FROM        Scan, Window                      from_binder
-    WHERE       Filter                            over the window's contents
+    WHERE       Filter                            over the window's contents; IN and EXISTS: subquery_conditions
     GROUP BY    Project, Aggregate                group_by, aggregate_binder
     HAVING      Filter
     SELECT      Project, Aggregate for DISTINCT   select_list
@@ -29,6 +29,7 @@ from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
+from millstream.language.subquery_conditions import split_where, with_condition
 from millstream.language.typed import Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
@@ -99,6 +100,12 @@ class _Binder:
         columns = [replace(visible, name=new) for visible, new in zip(bound.columns, names, strict=True)] if names else bound.columns
         return replace(bound, columns=tuple(columns))
 
+    def from_of(self, select: exp.Select) -> tuple[BoundSelect, Scope]:
+        """FROM alone, without WHERE: an inner query's may name columns of the outer one."""
+        self._require_from(select)
+        bound, scope, _ = bind_from(select, None, self._catalog, self, self._sql)
+        return bound, scope
+
     def _with(self, with_: exp.With | None) -> _Names:
         """The names before, and those of WITH; each sees the ones before it."""
         names = self._named
@@ -117,14 +124,16 @@ class _Binder:
 
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
-        if select.args.get("from_") is None:
-            hint = "Name a stream: SELECT ... FROM my_stream."
-            raise NotSupported("a continuous query needs FROM", hint=hint, span=span_of(select), sql=self._sql)
-        self._check_where(select.args.get("where"))
-        source, scope, conditions = bind_from(select, self._catalog, self, self._sql)
+        self._require_from(select)
+        where, subqueries = split_where(select.args.get("where"))
+        self._check_where(where)
+        source, scope, conditions = bind_from(select, where, self._catalog, self, self._sql)
         plan = source.plan
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
+        for subquery in subqueries:
+            source = with_condition(replace(source, plan=plan), scope, subquery, self)
+            plan = source.plan
         items = bind_items(select, scope)
         keys = group_keys(select.args.get("group"), items, scope)
         if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
@@ -134,6 +143,11 @@ class _Binder:
         return self._distinct(bound, select) if select.args.get("distinct") else bound
 
     # --- clauses ---------------------------------------------------------------------------
+
+    def _require_from(self, select: exp.Select) -> None:
+        if select.args.get("from_") is None:
+            hint = "Name a stream: SELECT ... FROM my_stream."
+            raise NotSupported("a continuous query needs FROM", hint=hint, span=span_of(select), sql=self._sql)
 
     def _check_where(self, where: exp.Where | None) -> None:
         if where is not None:

@@ -35,11 +35,12 @@ class Queries(Protocol):
     def named(self, name: str) -> BoundSelect | None: ...
 
 
-def bind_from(select: exp.Select, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
+def bind_from(
+    select: exp.Select, where: exp.Where | None, catalog: Catalog, queries: Queries, sql: str
+) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
     """What FROM holds now, the names it gives to it, and the conditions of WHERE that are not in it yet, over the plan's columns."""
     joins: list[exp.Join] = select.args.get("joins") or []
     bound, scope = _item(select.args["from_"].this, catalog, queries, sql)
-    where = select.args.get("where")
     if not joins:
         return bound, scope, [scope.bare(where.this)] if where is not None else []
     items = [(bound, scope), *(_item(join.this, catalog, queries, sql) for join in joins)]
