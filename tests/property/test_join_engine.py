@@ -236,6 +236,17 @@ JOINS = {
         "SELECT k, v FROM s {0} AS a WHERE NOT EXISTS (SELECT * FROM r {1} WHERE k = a.k AND v > a.v)", ("s", "r"),
         lambda a, b: Counter((x[1], x[2]) for x in alone(a, b, lambda x, y: same_key(x, y) and less(x[2], y[2]))),
     ),
+    "exists, of an aggregate: always": JoinModel(
+        "SELECT k FROM s {0} WHERE EXISTS (SELECT count(*) FROM r {1} WHERE v > 1)", ("s", "r"), lambda a, b: Counter((x[1],) for x in a),
+    ),
+    "in an aggregate": JoinModel(
+        "SELECT k FROM s {0} WHERE v IN (SELECT count(*) FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1],) for x in a if x[2] == len(b)),
+    ),
+    "in a join by USING": JoinModel(
+        "SELECT k FROM s {0} WHERE k IN (SELECT k FROM r {1} AS a JOIN s {2} AS b USING (k))", ("s", "r", "s"),
+        lambda a, b, c: Counter((x[1],) for x in a if any(same_key(x, y) for y in b) and any(same_key(x, z) for z in c)),
+    ),
     "exists at all": JoinModel(
         "SELECT k FROM s {0} WHERE EXISTS (SELECT k FROM r {1})", ("s", "r"), lambda a, b: Counter((x[1],) for x in a if b),
     ),

@@ -10,14 +10,15 @@ The inner query may name columns of the outer one in its WHERE; a name means the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch
+from millstream.language.aggregate_binder import find_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.join_binder import anti_join, conjuncts, renamed, semi_join
-from millstream.language.scope import Scope, Source, plan_column
+from millstream.language.scope import Scope, Source, Visible, plan_column
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_condition
@@ -76,7 +77,7 @@ def with_condition(bound: BoundSelect, scope: Scope, condition: SubqueryConditio
 def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selects: Selects) -> tuple[BoundSelect, list[exp.Expr], Scope]:
     """The inner query with columns of its own, the conditions under which its rows are partners, and the scope of both."""
     query, parts, items = condition.query, [], None
-    if isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in _SIMPLE):
+    if _is_simple(query):
         inner, named = selects.from_of(query)
         parts, items = conjuncts(query.args["where"].this if query.args.get("where") else None), query.expressions
     else:
@@ -84,7 +85,7 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
         named = Scope((Source(None, "the subquery", inner.columns),), scope.sql)
     plan, columns = renamed(inner.plan, named.columns, bound.plan.schema.names)
     taken = iter(columns)
-    own = Scope(tuple(replace(source, columns=tuple(next(taken) for _ in source.columns)) for source in named.sources), scope.sql)
+    own = Scope(tuple(_with_columns(source, [next(taken) for _ in source.columns]) for source in named.sources), scope.sql)
     both = Scope((*scope.sources, *own.sources), scope.sql)
     conditions: list[exp.Expr] = []
     for part in parts:
@@ -96,6 +97,19 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
     if condition.operand is not None:
         conditions.append(_membership(condition, own, scope, items))
     return replace(inner, plan=plan), conditions, both
+
+
+def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:
+    """Rows of FROM that pass WHERE, one for one: so not a query that aggregates, which has a row even where nothing passes."""
+    if not isinstance(query, exp.Select) or any(value for key, value in query.args.items() if key not in _SIMPLE):
+        return False
+    return all(find_aggregate(item) is None for item in query.expressions)
+
+
+def _with_columns(source: Source, columns: list[Visible]) -> Source:
+    """The same columns under other names of the plan."""
+    merged = {new.column for old, new in zip(source.columns, columns, strict=True) if old.column in source.merged}
+    return replace(source, columns=tuple(columns), merged=frozenset(merged))
 
 
 def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> exp.Expr:
