@@ -110,7 +110,7 @@ def inner_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: S
 def outer_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope, side: str) -> Plan:
     """`side` is LEFT, RIGHT or FULL: whose rows stay though they have no partner."""
     names = (*left.schema.names, *right.schema.names)
-    parts: list[Plan] = [_only(inner_join(left, right, conditions, scope, "ON"), names)]
+    parts: list[Plan] = [only(inner_join(left, right, conditions, scope, "ON"), names)]
     if side in ("LEFT", "FULL"):
         parts.append(_padded(anti_join(left, right, conditions, scope), (*left.schema, *right.schema)))
     if side in ("RIGHT", "FULL"):
@@ -127,10 +127,10 @@ def semi_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Sc
         partners = _distinct(right, names)
         left_too, left_names = _with_computed(left, [equality.left for equality in equalities], "left")
         keys = zip(left_names, partners.schema.names, [equality.null_safe for equality in equalities], strict=True)
-        return _only(Join(left_too, partners, tuple(JoinKey(*key) for key in keys)), left.schema.names)
+        return only(Join(left_too, partners, tuple(JoinKey(*key) for key in keys)), left.schema.names)
     partners = _distinct(inner_join(left, right, conditions, scope, "ON"), left.schema.names)
     same = tuple(JoinKey(*names, null_safe=True) for names in zip(left.schema.names, partners.schema.names, strict=True))
-    return _only(Join(left, partners, same), left.schema.names)
+    return only(Join(left, partners, same), left.schema.names)
 
 
 def anti_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
@@ -144,7 +144,7 @@ def _distinct(plan: Plan, names: Sequence[str]) -> Aggregate:
     return Aggregate(Project(plan, named), tuple(name.name for name in named), ())
 
 
-def _only(plan: Plan, names: Sequence[str]) -> Plan:
+def only(plan: Plan, names: Sequence[str]) -> Plan:
     return Project(plan, tuple(Named(name, column(name, plan.schema[name].type)) for name in names))
 
 

@@ -19,6 +19,7 @@ from sqlglot import exp
 from millstream.core.errors import ArityMismatch, TypeMismatch
 from millstream.language.bound_select import BoundSelect
 from millstream.language.coercion import named, widened
+from millstream.language.join_binder import only
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Visible
 from millstream.language.spans import span_of
@@ -92,7 +93,7 @@ def _distinct(plan: Plan) -> Plan:
 
 
 def _in_both(left: Plan, right: Plan) -> Plan:
-    return _only(_matched(_distinct(left), _distinct(right)), left.schema.names)
+    return only(_matched(_distinct(left), _distinct(right)), left.schema.names)
 
 
 def _least(left: Plan, right: Plan) -> Plan:
@@ -130,10 +131,6 @@ def _other(name: str) -> str:
 
 def _kept(plan: Plan) -> tuple[Named, ...]:
     return tuple(Named(field.name, column(field.name, field.type)) for field in plan.schema)
-
-
-def _only(plan: Plan, names: Sequence[str]) -> Plan:
-    return Project(plan, tuple(Named(name, column(name, plan.schema[name].type)) for name in names))
 
 
 class _Typed:
