@@ -30,7 +30,7 @@ check: $(READY)  ## format, lint, types, import directions, and the tests that n
 	@echo "== import directions"
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@echo "== tests without Java"
-	@$(BIN)/pytest -m "not spark"
+	@$(BIN)/pytest -n auto -m "not spark"
 
 bench: $(READY)  ## the benchmarks, side by side with Spark's own Structured Streaming
 	@$(JAVA) $(BIN)/millstream bench

@@ -287,7 +287,6 @@ class Database:
         self._statements.deliver()
         if seldom:
             self._engine.maintain()
-            self._statements.maintain()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.schema import Schema
+from millstream.core.signed_batch import SignedBatch
 from millstream.runtime.pending import PendingRows
 
 SCHEMA = Schema.of(arrival="BIGINT")
@@ -19,7 +20,8 @@ def test_released_as_if_sorted_all_the_time(steps: list[tuple[list[int], int]]) 
     for stamps, frontier in steps:
         numbered = [(ts, arrivals + i) for i, ts in enumerate(stamps)]
         arrivals += len(stamps)
-        pending.add(np.array(stamps, np.int64), pa.RecordBatch.from_pydict({"arrival": pa.array([n for _, n in numbered], pa.int64())}))
+        rows = pa.RecordBatch.from_pydict({"arrival": pa.array([n for _, n in numbered], pa.int64())})
+        pending.add(SignedBatch.arrivals(np.array(stamps, np.int64), rows))
         waiting = sorted(waiting + numbered)
         due, waiting = [row for row in waiting if row[0] <= frontier], [row for row in waiting if row[0] > frontier]
         released = pending.release(frontier)

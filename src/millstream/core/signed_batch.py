@@ -73,8 +73,8 @@ def concat(batches: Sequence[SignedBatch]) -> SignedBatch:
 def merge_by_instant(batches: Sequence[SignedBatch]) -> SignedBatch:
     """All changes in instant order; inside an instant, earlier batches of the list come first."""
     full = [batch for batch in batches if len(batch)]
-    if len(full) <= 1:
-        return full[0] if full else batches[0]
+    if not full:
+        return batches[0]
     merged = concat(full)
     if (merged.instant[1:] >= merged.instant[:-1]).all():
         return merged

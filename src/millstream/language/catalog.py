@@ -55,6 +55,7 @@ class QueryEntry:
     name: str
     sql: str
     schema: tuple[Field, ...]
+    stored_as: tuple[str, ...]  # the columns' names in its changelog
     is_stream: bool
 
 
@@ -169,9 +170,9 @@ class Catalog:
         schema, primary_key = checked_relation(statement)
         return self._with(RelationEntry(statement.name, schema, primary_key, statement.format, dict(statement.options)), statement)
 
-    def with_query(self, statement: CreateQuery, fields: tuple[Field, ...], *, is_stream: bool) -> Catalog:
+    def with_query(self, statement: CreateQuery, fields: tuple[Field, ...], stored_as: tuple[str, ...], *, is_stream: bool) -> Catalog:
         """`fields` are the columns of the bound query."""
-        return self._with(QueryEntry(statement.name, statement.select_text, tuple(fields), is_stream), statement)
+        return self._with(QueryEntry(statement.name, statement.select_text, tuple(fields), stored_as, is_stream), statement)
 
     def with_sink(self, statement: CreateSink) -> Catalog:
         source = self.query(statement.source, statement.place("source"), statement.text)

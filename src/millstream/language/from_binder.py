@@ -1,10 +1,10 @@
 """FROM: streams with their windows, subqueries, and joins of them, as a plan whose columns are in scope.
 
-    trades [RANGE 5 MINUTES] AS t     Window([RANGE 5 MINUTES], Scan(trades))
-    trades                            Window([UNBOUNDED], Scan(trades)), not explicit
-    ... JOIN ... ON ...               from_joins
-
-Relations and queries come here next.
+trades [RANGE 5 MINUTES] AS t     Window([RANGE 5 MINUTES], Scan(trades))
+trades                            Window([UNBOUNDED], Scan(trades)), not explicit
+symbols                           Scan(symbols): a relation, or a query that answers with one
+alerts [RANGE 5 MINUTES]          a query that gives a stream is a stream
+... JOIN ... ON ...               from_joins
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from millstream.core.errors import MillstreamError, StreamNotFound, WindowInvalid
+from millstream.core.errors import StreamNotFound, WindowInvalid
+from millstream.core.schema import Field
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
 from millstream.language.from_joins import bind_joins
@@ -66,24 +67,29 @@ def _table(table: exp.Table, catalog: Catalog, sql: str) -> tuple[BoundSelect, S
     if not isinstance(table.this, exp.Identifier):
         raise not_supported("a table function", table, sql)
     entry = catalog.find(table.name, span_of(table.this), sql)
-    window = table.args.get("stream_window")
-    if not isinstance(entry, StreamEntry):
-        raise _not_a_stream(entry, table, sql)
-    columns = tuple(Visible(field.name, field.name, field.type) for field in entry.schema)
-    scope = Scope((Source(table.alias or entry.name, f'stream "{entry.name}"', columns),), sql)
-    spec = bind_window(window, scope) if window is not None else TimeWindow.unbounded()
-    plan = Window(Scan(entry.name, tuple((field.name, field) for field in entry.schema)), spec)
-    return BoundSelect(plan, columns, has_window=window is not None, grows_only=spec.grows_only), scope
-
-
-def _not_a_stream(entry: RelationEntry | QueryEntry | SinkEntry, table: exp.Table, sql: str) -> MillstreamError:
     if isinstance(entry, SinkEntry):
-        return StreamNotFound(f'"{entry.name}" is a sink and cannot be read', span=span_of(table.this), sql=sql)
+        raise StreamNotFound(f'"{entry.name}" is a sink and cannot be read', span=span_of(table.this), sql=sql)
+    scan, columns = _scan(entry)
+    scope = Scope((Source(table.alias or entry.name, f'{kind_of(entry)} "{entry.name}"', columns),), sql)
     window = table.args.get("stream_window")
-    if window is not None and not (isinstance(entry, QueryEntry) and entry.is_stream):
-        what = f'"{entry.name}" is a relation' if isinstance(entry, RelationEntry) else f'query "{entry.name}" gives a relation'
-        return _no_window(what, window, sql)
-    return not_supported(f"a {kind_of(entry)} in FROM", table, sql)
+    if scan.retracts:
+        if window is not None:
+            what = f'"{entry.name}" is a relation' if isinstance(entry, RelationEntry) else f'query "{entry.name}" gives a relation'
+            raise _no_window(what, window, sql)
+        return BoundSelect(scan, columns, has_window=False, grows_only=False), scope
+    spec = bind_window(window, scope) if window is not None else TimeWindow.unbounded()
+    return BoundSelect(Window(scan, spec), columns, has_window=window is not None, grows_only=spec.grows_only), scope
+
+
+def _scan(entry: StreamEntry | RelationEntry | QueryEntry) -> tuple[Scan, tuple[Visible, ...]]:
+    if not isinstance(entry, QueryEntry):
+        named, is_relation = tuple((field.name, field) for field in entry.schema), isinstance(entry, RelationEntry)
+        scan = Scan(entry.name, named, "relation" if is_relation else "stream", retracts=is_relation)
+        return scan, tuple(Visible(field.name, field.name, field.type) for field in entry.schema)
+    # columns of a query may have equal names; those of its changelog do not
+    stored = tuple((name, Field(name, field.type)) for name, field in zip(entry.stored_as, entry.schema, strict=True))
+    visible = tuple(Visible(field.name, name, field.type) for name, field in zip(entry.stored_as, entry.schema, strict=True))
+    return Scan(entry.name, stored, "query", retracts=not entry.is_stream), visible
 
 
 def _no_window(what: str, window: StreamWindow, sql: str) -> WindowInvalid:

@@ -22,6 +22,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    SourceKind,
     ToStream,
     Union,
     Window,
@@ -71,7 +72,7 @@ def _logical(plan: Plan, depth: int) -> list[str]:
 def _describe(plan: Plan) -> str:
     match plan:
         case Scan():
-            return f"Scan {plan.source} ({', '.join(plan.schema.names)})"
+            return f"Scan {_kind(plan.kind)}{plan.source} ({', '.join(plan.schema.names)})"
         case Filter():
             return f"Filter {plan.predicate}"
         case Project():
@@ -110,7 +111,8 @@ def _describe_exec(node: Exec) -> str:
     match node:
         case SourceExec():
             split = "split at ingest " if node.split_at_ingest else ""
-            return f"Source {node.stream} ({', '.join(column for column, _ in node.columns)}), {split}{node.distribution}"
+            columns = ", ".join(column for column, _, _ in node.columns)
+            return f"Source {_kind(node.kind)}{node.name} ({columns}), {split}{node.distribution}"
         case ReceiveExec():
             return f"Receive from fragment {node.fragment}, {node.distribution}"
         case FilterExec():
@@ -136,6 +138,10 @@ def _describe_exec(node: Exec) -> str:
             return node.kind.upper()
         case RStreamExec():
             return "RSTREAM, holds the relation"
+
+
+def _kind(kind: SourceKind) -> str:
+    return "" if kind == "stream" else f"{kind} "
 
 
 def _keys(keys: Sequence[JoinKey]) -> str:

@@ -3,6 +3,8 @@
     Scan ─► Filter/Project ─► Window ─► Filter/Project/Join/Aggregate/... ─► ToStream
     stream ───────────────────┤ relation ───────────────────────────────────┤ stream
 
+A relation, or a query that answers with one, is scanned without a window.
+
 Nodes are immutable and check themselves on construction; rules rebuild them with
 `dataclasses.replace`.  Column names are unique inside every schema.
 """
@@ -20,13 +22,17 @@ from millstream.core.schema import Field, Schema
 from millstream.plan.expression import Expr, Named
 from millstream.plan.window import RowsWindow, WindowSpec
 
+SourceKind = Literal["stream", "relation", "query"]
+
 
 @dataclass(frozen=True)
 class Scan:
-    """The rows of a stream as they arrive.  `columns` maps each output column to the stream's own."""
+    """The rows of a stream as they arrive, or the changes of a relation.  `columns` maps each output column to the source's own."""
 
     source: str
-    columns: tuple[tuple[str, Field], ...]  # (name in this plan, field of the stream)
+    columns: tuple[tuple[str, Field], ...]  # (name in this plan, field of the source)
+    kind: SourceKind = "stream"
+    retracts: bool = False  # a relation, or a query that answers with one: rows come and go by themselves and take no window
 
     @property
     def schema(self) -> Schema:

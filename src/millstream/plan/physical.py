@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall, JoinKey
+from millstream.plan.logical import AggregateCall, JoinKey, SourceKind
 from millstream.plan.window import WindowSpec
 
 
@@ -75,12 +75,17 @@ RowWiseStep = FilterStep | ProjectStep
 
 @dataclass(frozen=True)
 class SourceExec:
-    stream: str
-    columns: tuple[tuple[str, str], ...]  # (column in the log, name in the plan)
+    """What a log tells: rows that arrive (of a stream, of a query that gives one), or changes of a relation."""
+
+    name: str
+    kind: SourceKind
+    retracts: bool
+    columns: tuple[tuple[str, str, pa.DataType], ...]  # (column in the log, name in the plan, its type there)
     prefix: tuple[RowWiseStep, ...]
     schema: Schema  # after the prefix
     distribution: Distribution
     split_at_ingest: bool  # the log's own buckets already are this distribution
+    ties_by_value: bool = False  # rows of one instant come in the order of their values, where their log knows no other
 
 
 @dataclass(frozen=True)

@@ -123,14 +123,17 @@ class _Planner:
         names = {field.name: name for name, field in scan.columns}
         keys = self.partition_by.get(scan.source, ())
         spread: Distribution = ByKey(tuple(names[key] for key in keys)) if keys and all(key in names for key in keys) else Anywhere()
-        columns = tuple((field.name, name) for name, field in scan.columns)
-        source = SourceExec(scan.source, columns, (), scan.schema, spread, split_at_ingest=isinstance(spread, ByKey))
-        return _Placed(source, spread, netted=True, append_only=True)
+        columns = tuple((field.name, name, field.type) for name, field in scan.columns)
+        split = isinstance(spread, ByKey)
+        source = SourceExec(scan.source, scan.kind, scan.retracts, columns, (), scan.schema, spread, split_at_ingest=split)
+        # several statements may change a relation at one instant
+        return _Placed(source, spread, netted=not scan.retracts, append_only=not scan.retracts)
 
     def _window(self, plan: Window) -> _Placed:
         below = self._place(plan.input)
         if isinstance(plan.spec, RowsWindow):
             below = self._meet(below, plan.spec.partition_by)  # who is among the newest is decided where all of them are
+            below = replace(below, node=_with_ties_by_value(below.node))
         grows_only = plan.spec.grows_only
         return replace(below, node=WindowExec(below.node, plan.spec, plan.schema), netted=grows_only, append_only=grows_only)
 
@@ -180,6 +183,7 @@ class _Planner:
     def _rstream(self, plan: ToStream) -> _Placed:
         below = self._gathered(self._place(plan.input))
         moments = tuple(self._gathered(self._place(_bare_window(window))).node for window in _windows(plan.input))
+        moments += tuple(self._gathered(self._place(scan)).node for scan in scans(plan.input) if scan.retracts)
         return _Placed(RStreamExec(below.node, moments, plan.schema), Single(), netted=True, append_only=True)
 
     def _net(self, placed: _Placed) -> _Placed:
@@ -245,6 +249,11 @@ def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:
             return None if below is None else replace(node, input=below)
         case _:
             return None
+
+
+def _with_ties_by_value(node: Exec) -> Exec:
+    """Rows that a query gave at one instant have no order of arrival: it would depend on how it ran."""
+    return replace(node, ties_by_value=True) if isinstance(node, SourceExec) and node.kind == "query" else node
 
 
 def _stage(node: Exec, fragments: list[Fragment]) -> int:

@@ -190,14 +190,20 @@ class _Step:
         match tree:
             case _Node():
                 changes = tree.operator.step(self.run(tree.below), self._frontier)
-                # a start row rises through the operators above like any other change
-                return merge_by_instant([tree.operator.start(), changes]) if self._first else changes
+                return self._with_start(tree.operator, changes) if self._first else changes
             case _JoinNode():
                 return tree.operator.step(self.run(tree.left), self.run(tree.right))
             case _UnionNode():
                 return merge_by_instant([self.run(below) for below in tree.inputs])
             case _RStreamNode():
                 return tree.operator.step(self.run(tree.below), [self.run(moment) for moment in tree.moments])
+
+    def _with_start(self, operator: Operator, changes: SignedBatch) -> SignedBatch:
+        """A start row rises through the operators above like any other change; what relations held since ever may take it back."""
+        start = operator.start()
+        if not len(start):
+            return changes
+        return NetOp(operator.schema).step(merge_by_instant([start, changes]), self._frontier)
 
 
 def _contents(tree: _Tree) -> pa.RecordBatch:

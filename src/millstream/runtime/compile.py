@@ -15,6 +15,7 @@ from millstream.plan.physical import PhysicalPlan
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
 from millstream.runtime.running_query import answer_fields
+from millstream.state.changelog import output_columns
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Compiled:
     @property
     def fields(self) -> tuple[Field, ...]:
         return answer_fields(self.bound, self.physical)
+
+    @property
+    def stored_as(self) -> tuple[str, ...]:
+        """The answer's columns as its changelog names them."""
+        return output_columns([field.name for field in self.fields])
 
     def explain(self) -> str:
         return explain(self.bound, self.rewritten, self.physical)

@@ -13,21 +13,23 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported
-from millstream.core.instant import NEVER_BEFORE, UNITS, Micros, format_instant
+from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, contents_fragment
+from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment
 from millstream.runtime.exchange import read_contents
+from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, answer_fields
 from millstream.runtime.streams import OpenStream, Streams
-from millstream.runtime.tick import Outcome, Span, TickRun, failed, span_forward, span_replay
+from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
 from millstream.state.changelog import Changelog
 from millstream.state.location import Location
@@ -64,6 +66,7 @@ class Engine:
         self.location = location
         self.runner = runner
         self.streams = Streams(location)
+        self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
         self.lock = threading.RLock()
         self.committed = threading.Condition(self.lock)
@@ -139,8 +142,10 @@ class Engine:
         return self.location.query_dir(name) / "_began.json"
 
     def ensure_started(self, query: RunningQuery) -> None:
-        """A new query's first tick, if it has not been yet."""
+        """A new query's first tick, if it has not been yet, after those of the queries that it reads."""
         with self.lock:
+            for inner in self._inner(query):
+                self.ensure_started(inner)
             if not query.started and not query.stopped and query.error is None:
                 self._run_tick([query], snapshot=False)
 
@@ -167,23 +172,34 @@ class Engine:
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
-            readers = {stream: [query for query in self.queries.values() if stream.entry.name in query.streams] for stream in self.streams}
-            for stream, queries in readers.items():
-                stream.log.retain(self._horizon(stream, queries))
-            bounds = {
-                stream: min((query.fed.get(stream.entry.name, -1) for query in queries), default=None)
-                for stream, queries in readers.items()
-            }
-            results = [query.changelog for query in self.queries.values()]
+            for stream in self.streams:
+                stream.log.retain(self._horizon(stream, self._readers(stream.entry.name)))
+            streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams]
+            results = [(query.changelog, self._taken_in(query.name)) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
             self._prune_snapshots()
+            for name in self.relations:
+                self.relations.maintain(name, self._settled(name), self._taken_in(name))
         # merging reads and writes files: nobody has to wait for it
-        for stream, bound in bounds.items():
+        for stream, bound in streams:
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
             stream.log.vacuum()
-        for changelog in results:
-            changelog.compact()
+        for changelog, bound in results:
+            changelog.compact(upto_seq=bound)
             changelog.vacuum()
+
+    def _readers(self, name: str) -> list[RunningQuery]:
+        return [query for query in self.queries.values() if name in query.inputs]
+
+    def _taken_in(self, name: str) -> int | None:
+        """The sequence number up to which every query over this input has its rows; None if there is no such query."""
+        return min((query.fed.get(name, -1) for query in self._readers(name)), default=None)
+
+    def _settled(self, relation: str) -> Micros:
+        """The instant up to which nobody needs to know the relation's changes one by one: neither to go on nor to begin."""
+        known = [stream.frontier for stream in self.streams if stream.frontier > NEVER_BEFORE]
+        known += [query.snapshot.at if query.snapshot else query.at for query in self._readers(relation)]
+        return min(known, default=NEVER_BEFORE)
 
     def _prune_snapshots(self) -> None:
         """Only the last snapshot of a query is ever read."""
@@ -219,11 +235,43 @@ class Engine:
         return [query for query in self.queries.values() if query.error is None and not query.stopped]
 
     def _is_due(self, query: RunningQuery) -> bool:
-        return not query.started or self.frontier_of(query) > query.at
+        """Before there is any time, nothing is: what a relation gets until then, it has had since ever."""
+        return self.frontier_of(query) > query.at
 
     def frontier_of(self, query: RunningQuery) -> Micros:
-        """The least frontier of the streams it reads."""
-        return min((self.streams[name].frontier for name in query.streams), default=NEVER_BEFORE)
+        """The least frontier of the streams and queries that it reads; relations hold nothing back."""
+        frontiers = [self._frontier(source) for source in query.inputs.values() if source.kind != "relation"]
+        if frontiers:
+            return min(frontiers)
+        greatest = self.streams.greatest_frontier
+        return NEVER_BEFORE if greatest is None else greatest
+
+    def earliest_change(self, relation: str) -> Micros:
+        """The instant at which a change of the relation takes effect if nobody asks for a later one."""
+        greatest = self.streams.greatest_frontier
+        told = [query.at for query in self._readers(relation)]  # before there is any time: only by who has been asked already
+        return max(BEGINNING if greatest is None else greatest + 1, max(told, default=NEVER_BEFORE) + 1)
+
+    def _frontier(self, source: SourceExec) -> Micros:
+        return self.streams[source.name].frontier if source.kind == "stream" else self.queries[source.name].at
+
+    def _inner(self, query: RunningQuery) -> list[RunningQuery]:
+        """The queries that it reads."""
+        return [self.queries[source.name] for source in query.inputs.values() if source.kind == "query"]
+
+    def _logs(self, queries: Sequence[RunningQuery]) -> Logs:
+        """What these queries read, up to what is committed."""
+        logs: dict[str, InputLog] = {}
+        for source in (source for query in queries for source in query.inputs.values()):
+            match source.kind:
+                case "stream":
+                    logs[source.name] = self.streams[source.name].log
+                case "relation":
+                    logs[source.name] = self.relations.log(source.name)
+                case "query":
+                    self.queries[source.name].publish()
+                    logs[source.name] = self.queries[source.name].changelog
+        return logs
 
     def _run_tick(self, due: list[RunningQuery], *, snapshot: bool) -> TickReport:
         started = time.perf_counter()
@@ -241,10 +289,10 @@ class Engine:
 
     def _outcomes(self, run: TickRun, due: list[RunningQuery], *, snapshot: bool) -> list[Outcome]:
         """Replays what has no caches, then steps everything; a query that fails, fails alone."""
-        logs = self.streams.logs
         cold = [query for query in due if query.started and not query.fed]
         self._replay(run, cold)
         due = [query for query in due if query.error is None]
+        logs = self._logs(due)
         spans = [self._with_snapshot(span_forward(query, logs, self.frontier_of(query)), snapshot) for query in due]
         outcomes = self._run_caught_up(run, spans)
         for outcome in outcomes:
@@ -270,11 +318,12 @@ class Engine:
         """The same span for caches that have taken in all that the log held when they were replayed."""
         if span.wants_contents is not None:
             return replace(span, fed=span.query.fed, after=span.query.fed)
-        return replace(span_forward(span.query, self.streams.logs, span.frontier), snapshot=span.snapshot)
+        return replace(span_forward(span.query, self._logs([span.query]), span.frontier), snapshot=span.snapshot)
 
     def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
         """Their caches as of their frontiers, from snapshots and the log."""
-        for outcome in run.run([span_replay(query, self.streams.logs) for query in queries]):
+        logs = self._logs(queries)
+        for outcome in run.run([span_replay(query, logs) for query in queries]):
             if outcome.error is not None or outcome.missing:
                 self._fail(outcome.span.query, failed(outcome))
             else:
@@ -363,7 +412,7 @@ class Engine:
         run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
         if not query.fed:
             self._replay(run, [query])
-        span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.streams, ()), query.fed, wants_contents=fragment)
+        span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.inputs, ()), query.fed, wants_contents=fragment)
         (outcome,) = self._run_caught_up(run, [span])
         if outcome.error is not None or outcome.missing:
             raise failed(outcome)

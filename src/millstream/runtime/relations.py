@@ -7,14 +7,14 @@ in the order of their instants, so each sees the relation as it is at its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.core.errors import AlreadyExists, InstantPassed, TypeMismatch
-from millstream.core.instant import BEGINNING, Micros, format_instant
+from millstream.core.instant import Micros, format_instant
 from millstream.kernels.key_table import KeyTable
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
@@ -41,13 +41,18 @@ class Relations:
         for name in list(self._open):
             self.close(name)
 
-    def maintain(self, settled: Micros | None) -> None:
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._open))
+
+    def log(self, name: str) -> RelationLog:
+        return self._open[name][1]
+
+    def maintain(self, name: str, settled: Micros, taken_in: int | None) -> None:
         """What was before the instant that every reader has passed is folded into one bag."""
-        for _, log in list(self._open.values()):
-            if settled is not None:
-                log.fold(settled)
-            log.compact()
-            log.vacuum()
+        log = self.log(name)
+        log.fold(settled)
+        log.compact(upto_seq=taken_in)
+        log.vacuum()
 
     def contents(self, name: str, at: Micros | None = None) -> pa.Table:
         return self._open[name][1].contents(at)
@@ -115,9 +120,8 @@ class Relations:
         return rows.filter(pa.array(np.isin(table.encode(_key_columns(rows, keys)), wanted)))
 
 
-def effective_instant(greatest_frontier: Micros | None, asked: Micros | None) -> Micros:
+def effective_instant(earliest: Micros, asked: Micros | None) -> Micros:
     """When a change of a relation takes effect (interface, fine print 2 and 14)."""
-    earliest = BEGINNING if greatest_frontier is None else greatest_frontier + 1
     if asked is None:
         return earliest
     if asked < earliest:

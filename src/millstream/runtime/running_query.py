@@ -11,7 +11,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, sources, windows
+from millstream.plan.physical import PhysicalPlan, SourceExec, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.state.changelog import Changelog, OutputFile
 
@@ -47,7 +47,7 @@ class RunningQuery:
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None
-    fed: dict[str, int] = field(default_factory=dict)  # stream -> last sequence number that workers have; empty: they have nothing
+    fed: dict[str, int] = field(default_factory=dict)  # input -> last sequence number that workers have; empty: they have nothing
     unpublished: list[tuple[int, Sequence[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
     rows_since_snapshot: int = 0
     ticks_since_snapshot: int = 0
@@ -73,9 +73,9 @@ class RunningQuery:
         return "stopped" if self.stopped else "running"
 
     @property
-    def streams(self) -> tuple[str, ...]:
-        """The streams it reads, each once."""
-        return tuple(dict.fromkeys(source.stream for fragment in self.plan.fragments for source in sources(fragment.root)))
+    def inputs(self) -> dict[str, SourceExec]:
+        """The streams, relations and queries that it reads."""
+        return {source.name: source for fragment in self.plan.fragments for source in sources(fragment.root)}
 
     @property
     def history_us(self) -> Micros | None:

@@ -1,6 +1,7 @@
-"""Rows of the log as a fragment's source wants them: decoded, filtered, projected, split by bucket.
+"""Rows of a log as a fragment's source wants them: decoded, filtered, projected, split by bucket.
 
-One function does the whole way for a chunk.  A map stage runs it once per chunk for all buckets and
+The logs of streams, relations and queries differ only in the names of the columns that say when, in which order and
+with which sign.  One function does the whole way for a chunk.  A map stage runs it once per chunk for all buckets and
 leaves files; a small tick, or a worker that rebuilds its cache, runs it on the spot for its own
 bucket.  Both give the same rows in the same order, that of arrival.
 """
@@ -8,17 +9,23 @@ bucket.  Both give the same rows in the same order, that of arrival.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from millstream.core.signed_batch import Instants
+from millstream.core.instant import BEGINNING
+from millstream.core.signed_batch import Instants, SignedBatch, Signs
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.operators.evaluator import Evaluator
+from millstream.plan.logical import SourceKind
 from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, Single, SourceExec
+from millstream.state import output_file, relation_log
 from millstream.state.chunk import SEQ, TS, ChunkInfo, read_chunk
+from millstream.state.disk_types import cast_columns
 
 _SPREAD_SHIFT = 14
 """Rows that arrive together stay together: 2**14 consecutive sequence numbers share a bucket."""
@@ -26,55 +33,106 @@ _SPREAD_SHIFT = 14
 Timed = tuple[Instants, pa.RecordBatch]
 
 
+@dataclass(frozen=True)
+class _LogColumns:
+    """What a kind of log calls its own columns; where there is no sign, rows only arrive; where there is no order, time is the order."""
+
+    instant: str
+    order: str | None
+    sign: str | None
+
+
+_LOGS: dict[SourceKind, _LogColumns] = {
+    "stream": _LogColumns(TS, SEQ, None),
+    "relation": _LogColumns(relation_log.INSTANT, SEQ, relation_log.DIFF),
+    "query": _LogColumns(output_file.INSTANT, None, output_file.DIFF),
+}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a log with their instants, their places in the order of arrival, and their signs."""
+
+    ts: Instants
+    seq: Instants
+    sign: Signs
+    rows: pa.RecordBatch
+
+    def filtered(self, kept: npt.NDArray[np.bool_]) -> _Rows:
+        return _Rows(self.ts[kept], self.seq[kept], self.sign[kept], self.rows.filter(pa.array(kept)))
+
+    def batch(self) -> SignedBatch:
+        return SignedBatch(self.ts, self.sign, self.rows)
+
+
 def read_bucket(
     source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator
-) -> Iterator[Timed]:
+) -> Iterator[SignedBatch]:
     """The bucket's rows, in arrival order, with their timestamps."""
     mine = [chunk for chunk in chunks if not source.split_at_ingest or chunk.bucket == bucket]
     parts = (_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator) for chunk in mine)
-    if all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
-        for ts, rows, _ in parts:
-            yield ts, rows
+    if not source.ties_by_value and all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
+        for part in parts:
+            yield part.batch()
         return
-    # merged chunks reach over others: only the sequence numbers know who came first
+    # chunks reach over others: only the sequence numbers know who came first
     found = list(parts)
-    order = np.argsort(np.concatenate([seq for _, _, seq in found]), kind="stable")
-    yield np.concatenate([ts for ts, _, _ in found])[order], pa.concat_batches([rows for _, rows, _ in found]).take(pa.array(order))
+    if found:
+        rows = pa.concat_batches([part.rows for part in found])
+        order = _arrival_order(np.concatenate([part.seq for part in found]), rows if source.ties_by_value else None)
+        ts, sign = np.concatenate([part.ts for part in found]), np.concatenate([part.sign for part in found])
+        yield SignedBatch(ts, sign, rows).take(order)
 
 
-def _of_bucket(
-    source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator
-) -> tuple[Instants, pa.RecordBatch, Instants]:
-    ts, rows, seq = _prepared(source, table_dir, chunk, evaluator)
+def _arrival_order(seq: Instants, rows: pa.RecordBatch | None) -> Instants:
+    """By sequence number; equal ones by the values of these rows."""
+    if rows is None:
+        return np.argsort(seq, kind="stable")
+    names = [f"{i}" for i in range(rows.num_columns)]
+    table = pa.table([pa.array(seq), *rows.columns], names=["seq", *names])
+    sortable = [name for name, column in zip(names, rows.columns, strict=True) if not pa.types.is_nested(column.type)]
+    order: Instants = pc.sort_indices(table, [(name, "ascending") for name in ("seq", *sortable)]).to_numpy().astype(np.int64)
+    return order
+
+
+def _of_bucket(source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator) -> _Rows:
+    part = _prepared(source, table_dir, chunk, evaluator)
     if source.split_at_ingest or isinstance(source.distribution, Single) or buckets == 1:
-        return ts, rows, seq
-    mine = _buckets(source, rows, seq, buckets) == bucket
-    return ts[mine], rows.filter(pa.array(mine)), seq[mine]
+        return part
+    return part.filtered(_buckets(source, part, buckets) == bucket)
 
 
 def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[Timed]:
-    """The chunk's rows for every bucket."""
-    ts, rows, seq = _prepared(source, table_dir, chunk, evaluator)
-    order, offsets = split_by_bucket(_buckets(source, rows, seq, buckets), buckets)
-    ts, rows = ts[order], rows.take(pa.array(order))
+    """The rows of a stream's chunk for every bucket."""
+    part = _prepared(source, table_dir, chunk, evaluator)
+    order, offsets = split_by_bucket(_buckets(source, part, buckets), buckets)
+    ts, rows = part.ts[order], part.rows.take(pa.array(order))
     return [(ts[offsets[b] : offsets[b + 1]], rows.slice(offsets[b], offsets[b + 1] - offsets[b])) for b in range(buckets)]
 
 
-def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: Evaluator) -> tuple[Instants, pa.RecordBatch, Instants]:
-    wanted = [column for column, _ in source.columns]
-    table = read_chunk(table_dir, chunk, [*wanted, TS, SEQ])
-    ts, seq = table.column(TS).to_numpy(), table.column(SEQ).to_numpy()
-    arrays = [table.column(column).combine_chunks() for column in wanted]
-    rows = pa.RecordBatch.from_arrays([_plain(array) for array in arrays], names=[name for _, name in source.columns])
+def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: Evaluator) -> _Rows:
+    part = _decoded(source, table_dir, chunk)
     for step in source.prefix:
         match step:
             case FilterStep():
-                mask = evaluator.mask(rows, step.predicate_sql)
-                if not mask.all():
-                    rows, ts, seq = rows.filter(pa.array(mask)), ts[mask], seq[mask]
+                mask = evaluator.mask(part.rows, step.predicate_sql)
+                part = part if mask.all() else part.filtered(mask)
             case ProjectStep():
-                rows = evaluator.project(rows, [(column.name, column.sql, column.type) for column in step.columns])
-    return ts, rows, seq
+                rows = evaluator.project(part.rows, [(column.name, column.sql, column.type) for column in step.columns])
+                part = replace(part, rows=rows)
+    return part
+
+
+def _decoded(source: SourceExec, table_dir: str, chunk: ChunkInfo) -> _Rows:
+    own = _LOGS[source.kind]
+    extra = [name for name in (own.instant, own.order, own.sign) if name is not None]
+    table = read_chunk(table_dir, chunk, [*(column for column, _, _ in source.columns), *extra])
+    ts = table.column(own.instant).cast(pa.int64()).to_numpy()
+    seq = table.column(own.order).to_numpy() if own.order is not None else ts - BEGINNING
+    sign = table.column(own.sign).to_numpy() if own.sign is not None else np.ones(len(ts), np.int8)
+    declared = pa.schema([pa.field(name, type_) for _, name, type_ in source.columns])
+    columns = cast_columns(table.select([column for column, _, _ in source.columns]), declared).columns
+    return _Rows(ts, seq, sign, pa.RecordBatch.from_arrays([_plain(array) for array in columns], schema=declared))
 
 
 def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -83,11 +141,11 @@ def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
-def _buckets(source: SourceExec, rows: pa.RecordBatch, seq: Instants, buckets: int) -> npt.NDArray[np.int32]:
+def _buckets(source: SourceExec, part: _Rows, buckets: int) -> npt.NDArray[np.int32]:
     match source.distribution:
         case ByKey(columns):
-            return bucket_of(hash_columns([rows.column(name) for name in columns]), buckets)
+            return bucket_of(hash_columns([part.rows.column(name) for name in columns]), buckets)
         case Anywhere():
-            return bucket_of(hash_columns([pa.array(seq >> _SPREAD_SHIFT)]), buckets)
+            return bucket_of(hash_columns([pa.array(part.seq >> _SPREAD_SHIFT)]), buckets)
         case Single():
-            return np.zeros(rows.num_rows, np.int32)
+            return np.zeros(len(part.ts), np.int32)

@@ -24,7 +24,7 @@ from millstream.runtime.constants import bound_assignments, bound_condition, lit
 from millstream.runtime.engine import Engine
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams
 from millstream.runtime.once import reads_only_finished, run_once
-from millstream.runtime.relations import Relations, effective_instant
+from millstream.runtime.relations import effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery
 from millstream.runtime.sinks import Sink, open_sink
 from millstream.state.catalog_file import CatalogFile
@@ -46,7 +46,7 @@ class Statements:
         self._rules_off = rules_off
         self._sources = sources
         self._file = CatalogFile(engine.location.catalog_path)
-        self._relations = Relations(engine.location)
+        self._relations = engine.relations
         self._sinks: dict[str, tuple[SinkEntry, Sink]] = {}
         self._anonymous = 0
         self.catalog = Catalog.empty()
@@ -59,11 +59,6 @@ class Statements:
 
     def close(self) -> None:
         self._relations.close_all()
-
-    def maintain(self) -> None:
-        """Relations have no continuous readers yet: all that their default instant has passed is settled."""
-        with self._engine.lock:
-            self._relations.maintain(self._engine.streams.greatest_frontier)
 
     # --- statements
 
@@ -109,7 +104,7 @@ class Statements:
                 return self._engine.streams.insert(entry.name, rows)
             case RelationEntry():
                 with self._engine.lock:
-                    return self._relations.insert(entry.name, rows, self._instant(at))
+                    return self._relations.insert(entry.name, rows, self._instant(entry.name, at))
             case _:
                 raise NotSupported(f'"{entry.name}" cannot be inserted into', hint="Streams and relations can.")
 
@@ -117,7 +112,7 @@ class Statements:
         """Take rows out of a relation: one copy of each that is there."""
         entry = self.catalog.relation(name)
         with self._engine.lock:
-            return self._relations.delete_rows(entry.name, rows, self._instant(at))
+            return self._relations.delete_rows(entry.name, rows, self._instant(entry.name, at))
 
     def definition(self, name: str) -> str | None:
         """The statement that made the object of this name, None if there is no such object."""
@@ -181,7 +176,7 @@ class Statements:
 
     def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
         compiled = self._compiled(statement.select, statement.text)
-        self.catalog = self.catalog.with_query(statement, compiled.fields, is_stream=compiled.bound.is_stream)
+        self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
         add = self._engine.add_query if reopening else self._engine.create_query
         return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
 
@@ -209,7 +204,7 @@ class Statements:
                 del self._sinks[entry.name]
 
     def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
-        readers = [query for query in self._engine.queries.values() if entry.name in query.streams]
+        readers = [query for query in self._engine.queries.values() if entry.name in query.inputs]
         users = [query.name for query in readers]
         users += [sink.name for sink, _ in self._sinks.values() if sink.source == entry.name]
         if users:
@@ -242,7 +237,7 @@ class Statements:
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
             return self._engine.contents(query)
-        return self._relations.contents(entry.name, effective_instant(self._engine.streams.greatest_frontier, None))
+        return self._relations.contents(entry.name, self._engine.earliest_change(entry.name))
 
     def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
         sql = statement.text
@@ -253,19 +248,19 @@ class Statements:
             self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
             return
         relation = self.catalog.relation(statement.target, statement.place("target"), sql)
-        instant = self._instant(statement.at)
+        instant = self._instant(relation.name, statement.at)
         condition = bound_condition(statement.where, relation, sql)
         if isinstance(statement, ast.DeleteFrom):
             self._relations.delete(relation.name, condition, instant)
         else:
             self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, instant)
 
-    def _instant(self, asked: Micros | None) -> Micros:
+    def _instant(self, relation: str, asked: Micros | None) -> Micros:
         """Of a change to a relation."""
-        frontier = self._engine.streams.greatest_frontier
-        if frontier is not None and frontier >= LAST:
+        earliest = self._engine.earliest_change(relation)
+        if earliest > LAST:
             raise InstantPassed("the last instant of all has passed: nothing can change any more", hint="A stream was advanced to its end.")
-        return effective_instant(frontier, asked)
+        return effective_instant(earliest, asked)
 
     def _show(self, kind: str) -> pa.Table:
         match kind:

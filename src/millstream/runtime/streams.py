@@ -68,10 +68,6 @@ class Streams:
         return iter(list(self._open.values()))
 
     @property
-    def logs(self) -> dict[str, StreamLog]:
-        return {name: stream.log for name, stream in self._open.items()}
-
-    @property
     def greatest_frontier(self) -> Micros | None:
         """Of all streams that there are or were; None before any has one."""
         frontiers = [frontier for frontier in (self._dropped, *(stream.frontier for stream in self)) if frontier > NEVER_BEFORE]

@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
 from millstream.core.errors import InternalError, MillstreamError
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
@@ -28,7 +29,6 @@ from millstream.runtime.running_query import RunningQuery
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 from millstream.state.location import Location
-from millstream.state.stream_log import StreamLog
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Span:
     query: RunningQuery
     at: Micros
     frontier: Micros
-    fed: dict[str, int]  # where the feeds end, per stream
+    fed: dict[str, int]  # where the feeds end, per input
     chunks: dict[str, tuple[ChunkInfo, ...]]
     after: dict[str, int]
     rebuild: Rebuild | None = None
@@ -93,47 +93,66 @@ class Outcome:
 # --- which rows -------------------------------------------------------------------------------
 
 
-def span_forward(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Micros) -> Span:
+class InputLog(Protocol):
+    """What a query reads: the log of a stream, of a relation, or of another query."""
+
+    def chunks_after(self, ts: Micros) -> Sequence[ChunkInfo]:
+        """Committed chunks that may hold rows after `ts`, in arrival order."""
+        ...
+
+
+Logs = Mapping[str, InputLog]
+
+
+def span_forward(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     """From where the query is to `frontier`, or as far as a bounded number of rows carries it."""
     if not query.started:
         return _first_span(query, logs, frontier)
-    after = {stream: query.fed[stream] for stream in query.streams}
+    after = {name: query.fed[name] for name in query.inputs}
     chunks, fed = {}, {}
-    for stream in query.streams:
+    for name in query.inputs:
         # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
-        new = [chunk for chunk in logs[stream].chunks_after(query.at) if chunk.min_seq > after[stream]]
+        new = [chunk for chunk in logs[name].chunks_after(query.at) if chunk.min_seq > after[name]]
         taken, bound = _bounded(new, query.at)
-        chunks[stream] = tuple(taken)
-        fed[stream] = max((chunk.max_seq for chunk in taken), default=after[stream])
+        chunks[name] = tuple(taken)
+        fed[name] = max((chunk.max_seq for chunk in taken), default=after[name])
         frontier = min(frontier, bound)
     return Span(query, query.at, frontier, fed, chunks, after)
 
 
-def span_replay(query: RunningQuery, logs: Mapping[str, StreamLog]) -> Span:
+def span_replay(query: RunningQuery, logs: Logs) -> Span:
     """From the last snapshot to where the query is, with nothing shown: afterwards all caches are there again."""
     start = query.snapshot.at if query.snapshot else NEVER_BEFORE
-    chunks, fed = _since(query, logs, start - query.held_us if query.snapshot else NEVER_BEFORE)
+    chunks, fed = _since(query, logs, start, query.held_us if query.snapshot else None)
     rebuild = Rebuild(query.snapshot.stem if query.snapshot else None)
     return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), rebuild, emit="nothing")
 
 
-def _first_span(query: RunningQuery, logs: Mapping[str, StreamLog], frontier: Micros) -> Span:
+def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     """A query created before any event tells everything from the beginning; one created later looks back as far as its
     windows reach, and begins with its answer at the frontier of that moment."""
     if query.created_at == NEVER_BEFORE:
-        chunks, fed = _since(query, logs, NEVER_BEFORE)
+        chunks, fed = _since(query, logs, NEVER_BEFORE, None)
         return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None))
-    reach = query.history_us
-    chunks, fed = _since(query, logs, NEVER_BEFORE if reach is None else query.created_at - reach)
+    chunks, fed = _since(query, logs, query.created_at, query.history_us, whole_relations=True)
     emit: Literal["net", "nothing"] = "nothing" if query.is_stream else "net"
     # snapshotted at once: what a later replay would start from may have left the log by then
     return Span(query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None), emit, snapshot=True)
 
 
-def _since(query: RunningQuery, logs: Mapping[str, StreamLog], ts: Micros) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
-    """All chunks with rows at or after `ts`, and the last sequence number among them."""
-    chunks = {stream: tuple(logs[stream].chunks_after(max(ts, NEVER_BEFORE) - 1)) for stream in query.streams}
-    return chunks, {stream: max((chunk.max_seq for chunk in found), default=-1) for stream, found in chunks.items()}
+def _since(
+    query: RunningQuery, logs: Logs, at: Micros, reach: Micros | None, *, whole_relations: bool = False
+) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
+    """All chunks with rows at most `reach` before `at` or later (None: all), and the last sequence number among them.
+
+    What a relation holds adds up from all of its changes.
+    """
+    chunks = {}
+    for name, source in query.inputs.items():
+        everything = reach is None or (whole_relations and source.retracts)
+        since = NEVER_BEFORE if everything or reach is None else max(at - reach, NEVER_BEFORE)
+        chunks[name] = tuple(logs[name].chunks_after(since - 1))
+    return chunks, {name: max((chunk.max_seq for chunk in found), default=-1) for name, found in chunks.items()}
 
 
 def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInfo], Micros]:
@@ -219,12 +238,19 @@ class TickRun:
         return tasks
 
     def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
-        stream = source.stream
-        table_dir, after, upto = str(self._location.stream_dir(stream)), span.after[stream], span.fed[stream]
+        after, upto = span.after[source.name], span.fed[source.name]
         files = splits.get(_split_name(span, source))
-        if files is not None:
-            return SourceFeed(table_dir, after, upto, (), files)
-        return SourceFeed(table_dir, after, upto, span.chunks[stream])
+        chunks = span.chunks[source.name] if files is None else ()
+        return SourceFeed(str(self._directory(source)), after, upto, chunks, files or ())
+
+    def _directory(self, source: SourceExec) -> Path:
+        match source.kind:
+            case "stream":
+                return self._location.stream_dir(source.name)
+            case "relation":
+                return self._location.relation_dir(source.name)
+            case "query":
+                return self._location.query_dir(source.name)
 
     # --- the map stage
 
@@ -234,11 +260,11 @@ class TickRun:
         wanted: dict[tuple[str, tuple[ChunkInfo, ...]], dict[str, SourceExec]] = {}
         for span in spans:
             for source in (source for fragment in span.query.plan.fragments for source in sources(fragment.root)):
-                if source.split_at_ingest or isinstance(source.distribution, Single):
+                if source.kind != "stream" or source.split_at_ingest or isinstance(source.distribution, Single):
                     continue
-                chunks = span.chunks[source.stream]
+                chunks = span.chunks[source.name]
                 uses[_split_name(span, source)] += 1
-                wanted.setdefault((source.stream, chunks), {})[_split_name(span, source)] = source
+                wanted.setdefault((source.name, chunks), {})[_split_name(span, source)] = source
         for (_, chunks), by_name in wanted.items():
             for name in [name for name, source in by_name.items() if not self._worth_splitting(source, chunks, uses[name])]:
                 del by_name[name]
@@ -272,7 +298,7 @@ class TickRun:
 
 def _split_name(span: Span, source: SourceExec) -> str:
     """Equal for queries that want the same rows split in the same way."""
-    return hashlib.sha1(repr((source, span.after[source.stream], span.fed[source.stream])).encode()).hexdigest()[:20]
+    return hashlib.sha1(repr((source, span.after[source.name], span.fed[source.name])).encode()).hexdigest()[:20]
 
 
 def failed(outcome: Outcome) -> MillstreamError:

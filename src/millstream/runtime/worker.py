@@ -135,9 +135,9 @@ class Worker:
             source = cache.circuit.inputs[position]
             assert isinstance(source, SourceExec)
             for path in feed.exchange:
-                pending.add(*read_rows(path, task.bucket))
-            for ts, rows in read_bucket(source, feed.table_dir, feed.chunks, task.bucket, task.buckets, self._evaluator):
-                pending.add(ts, rows)
+                pending.add(SignedBatch.arrivals(*read_rows(path, task.bucket)))
+            for arrived in read_bucket(source, feed.table_dir, feed.chunks, task.bucket, task.buckets, self._evaluator):
+                pending.add(arrived)
             cache.taken[position] = feed.upto
 
     def _step(self, cache: FragmentCache, task: StageTask, fragment: FragmentTask) -> FragmentResult:

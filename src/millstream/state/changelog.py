@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.core.instant import LAST, NEVER_BEFORE, Micros
+from millstream.core.instant import BEGINNING, LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import TIMESTAMP, Field
 from millstream.core.signed_batch import SignedBatch
+from millstream.state.chunk import ChunkInfo
 from millstream.state.disk_types import cast_columns
 from millstream.state.fault import fault_point
 from millstream.state.location import Location
@@ -104,6 +105,27 @@ class Changelog:
         rows = pa.concat_tables([read_output(self.directory, file) for file in sorted(found, key=_reading_order)] or [self._nothing()])
         return self._as_declared(_in_order(_between(rows, after, up_to)))
 
+    def chunks_after(self, instant: Micros) -> list[ChunkInfo]:
+        """Published files that may hold changes after the instant, for queries over this one.
+
+        Ticks have disjoint instants, so instants tell what has been taken in: counted from the beginning, they are the sequence numbers.
+        """
+        with self._lock:
+            files = sorted(self._table.index.after(instant), key=_reading_order)
+        return [
+            ChunkInfo(
+                file.path,
+                file.bucket,
+                file.rows,
+                file.bytes,
+                file.min_ts,
+                file.max_ts,
+                min_seq=file.min_ts - BEGINNING,
+                max_seq=file.max_ts - BEGINNING,
+            )
+            for file in files
+        ]
+
     def drop_before(self, instant: Micros) -> int:
         """Files all of whose changes lie before the instant leave the table; returns how many."""
         with self._lock:
@@ -115,14 +137,19 @@ class Changelog:
     def compact(
         self,
         *,
+        upto_seq: int | None = None,
         span_us: Micros | None = None,
         small_bytes: int = SMALL_BYTES,
         target_bytes: int = TARGET_BYTES,
         fan_in: int = FAN_IN,
     ) -> int:
-        """Merges small files of neighbouring ticks (that end in the same span of time); returns how many files went."""
+        """Merges small files of neighbouring ticks (that end in the same span of time); returns how many files went.
+
+        Files with changes beyond `upto_seq` stay as they are: queries over this one are not there yet.
+        """
         with self._lock:
-            segments = _segments(sorted(self._table.index, key=_reading_order))
+            settled = [file for file in self._table.index if upto_seq is None or file.max_ts - BEGINNING <= upto_seq]
+            segments = _segments(sorted(settled, key=_reading_order))
         gone = 0
         for _, span in groupby(segments, key=lambda segment: max(file.max_ts for file in segment) // (span_us or LAST)):
             neighbours = list(span)

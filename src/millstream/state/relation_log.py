@@ -5,7 +5,8 @@
 
 Changes come in the order of their instants: what a change was computed from (the rows that a DELETE found) then never
 changes behind its back.  `contents(at)` nets both.  `fold(h)` moves the base forward once the changes outweigh it, so
-that reading costs what the relation holds and not what ever happened to it; instants before the base are then gone.
+that reading costs what the relation holds and not what ever happened to it; instants before the base are then gone,
+and for a query that comes later the base has been there since ever.
 Which rows a DELETE or an upsert means is the caller's business: it comes here as changes.
 """
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.core.errors import DuplicateColumn, InstantPassed
-from millstream.core.instant import LAST, NEVER_BEFORE, Micros, format_instant
+from millstream.core.instant import BEGINNING, LAST, NEVER_BEFORE, Micros, format_instant
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.state.chunk import SEQ, ChunkInfo, read_chunk, write_chunk
@@ -127,6 +128,11 @@ class RelationLog:
         batch = SignedBatch(rows.column(INSTANT).to_numpy(), rows.column(DIFF).to_numpy(), _one_batch(rows.select(list(self.schema.names))))
         return batch.take(np.argsort(batch.instant, kind="stable"))
 
+    def chunks_after(self, instant: Micros) -> list[ChunkInfo]:
+        """Committed chunks that may hold changes after the instant, in the order they came."""
+        with self._lock:
+            return self._chunks(instant, LAST)
+
     def fold(self, horizon: Micros, *, even_if_small: bool = False) -> bool:
         """Makes the contents at `horizon` the new base, if the changes up to there outweigh the old one.
 
@@ -141,7 +147,7 @@ class RelationLog:
             bag = self._bag(sorted(old, key=lambda chunk: chunk.min_seq))
             base = expanded(bag.rows, bag.counts)
             # rows of the base come before all later changes, so they take numbers that are older than any of those
-            new = [self._written(base, np.ones(base.num_rows, np.int8), horizon, ingest=0)] if base.num_rows else []
+            new = [self._written(base, np.ones(base.num_rows, np.int8), BEGINNING, ingest=0)] if base.num_rows else []
             fault_point("relation.folded")
             self._base_instant, self._base_rows, before = horizon, base.num_rows, (self._base_instant, self._base_rows)
             try:
@@ -151,10 +157,14 @@ class RelationLog:
                 raise
             return True
 
-    def compact(self, *, fan_in: int = FAN_IN) -> int:
-        """Merges small chunks of one instant (many statements while no stream moves); returns how many files went."""
+    def compact(self, *, upto_seq: int | None = None, fan_in: int = FAN_IN) -> int:
+        """Merges small chunks of one instant (many statements while no stream moves); returns how many files went.
+
+        Chunks with changes beyond `upto_seq` stay as they are: readers that take in chunk after chunk are not there yet.
+        """
         with self._lock:
-            groups = plan_compaction(self._chunks(NEVER_BEFORE, LAST), apart=lambda chunk: (chunk.min_ts, chunk.max_ts), fan_in=fan_in)
+            settled = [chunk for chunk in self._chunks(NEVER_BEFORE, LAST) if upto_seq is None or chunk.max_seq <= upto_seq]
+            groups = plan_compaction(settled, apart=lambda chunk: (chunk.min_ts, chunk.max_ts), fan_in=fan_in)
             for old in groups:
                 merged = merge_chunks(self.directory, old, time_column=INSTANT)
                 fault_point("relation.merged")

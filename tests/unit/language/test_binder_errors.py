@@ -50,8 +50,6 @@ from unit.language.corpus import error_of
         ("SELECT sector FROM symbols [NOW]", "WINDOW_INVALID", "[NOW]"),
         ("SELECT a FROM (SELECT size AS a FROM trades [NOW]) [NOW]", "WINDOW_INVALID", "[NOW]"),
         ("SELECT a FROM (SELECT count(*) AS a FROM trades) [NOW]", "WINDOW_INVALID", "[NOW]"),
-        ("SELECT sector FROM symbols", "NOT_SUPPORTED", "symbols"),
-        ("SELECT trades.sym FROM trades, symbols", "NOT_SUPPORTED", "symbols"),
         ("SELECT trades.sym FROM trades RIGHT SEMI JOIN trades AS t ON true", "NOT_SUPPORTED", "RIGHT SEMI JOIN trades AS t ON true"),
         ("SELECT sym FROM trades UNION SELECT 1", "NOT_SUPPORTED", "SELECT 1"),
         ("WITH x AS (SELECT 1) SELECT * FROM x", "NOT_SUPPORTED", "SELECT 1"),

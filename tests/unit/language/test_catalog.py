@@ -32,7 +32,7 @@ def extended(catalog: Catalog, sql: str) -> Catalog:
         case CreateSink():
             return catalog.with_sink(statement)
         case CreateQuery():
-            return catalog.with_query(statement, (Field("n", type_from_name("INT")),), is_stream=False)
+            return catalog.with_query(statement, (Field("n", type_from_name("INT")),), ("n",), is_stream=False)
     raise AssertionError(sql)
 
 
@@ -56,7 +56,7 @@ def test_entries() -> None:
     schema = Schema.of(Ts="TIMESTAMP", sym="STRING", size="INT")
     assert catalog.stream("TRADES") == StreamEntry("Trades", schema, "Ts", 1_000_000, None, ("sym",), 86_400_000_000, "rate", {})
     assert catalog.relation("symbols") == RelationEntry("symbols", Schema.of(Sym="STRING", sector="STRING"), ("Sym",))
-    query = QueryEntry("hot", "SELECT count(*) AS n FROM trades [NOW]", (Field("n", type_from_name("INT")),), False)
+    query = QueryEntry("hot", "SELECT count(*) AS n FROM trades [NOW]", (Field("n", type_from_name("INT")),), ("n",), False)
     assert catalog.query("Hot") == query
     assert catalog.sink("OUT") == SinkEntry("out", "hot", "console", {})
     assert [entry.name for entry in catalog] == ["Trades", "symbols", "hot", "out"]

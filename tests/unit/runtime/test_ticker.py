@@ -50,6 +50,7 @@ def test_a_ticker_that_stops_says_why(tmp_path: Path) -> None:
     with open_ticking(tmp_path, BrokenRunner()) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
         db.execute("SELECT v FROM s")
+        db.advance("s", 0)
         db._ticker._thread.join(10)  # type: ignore[union-attr]
         with pytest.raises(MillstreamError, match="the cluster is gone"):
             db.check()
