@@ -59,6 +59,16 @@ def outer(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool], *, left: b
     return Counter(found)
 
 
+def known(rows: list[Row]) -> list[int]:
+    return [row[2] for row in rows if row[2] is not None]
+
+
+def is_in(value: int | None, values: list[int | None]) -> bool | None:
+    if value is not None and value in values:
+        return True
+    return None if values and (value is None or None in values) else False
+
+
 def plus(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
@@ -253,6 +263,37 @@ JOINS = {
     "of three": JoinModel(
         "SELECT a.v, c.k FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k JOIN s {2} AS c ON c.v = b.v", ("s", "r", "s"),
         lambda a, b, c: Counter((x[2], z[1]) for x, y in pairs(a, b, same_key) for z in c if equal(z[2], y[2])),
+    ),
+    "value of another query": JoinModel(
+        "SELECT a.k, a.v, (SELECT max(v) FROM r {1}) AS m FROM s {0} AS a", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2], max(known(b), default=None)) for x in a),
+    ),
+    "value for each row": JoinModel(
+        "SELECT a.v, (SELECT count(*) + 1 FROM r {1} AS b WHERE b.k = a.k AND b.v > 0) AS n FROM s {0} AS a "
+        "WHERE a.v >= (SELECT min(c.v) FROM r {2} AS c WHERE a.k = c.k)", ("s", "r", "r"),
+        lambda a, b, c: Counter(
+            (x[2], 1 + sum(same_key(x, y) and less(0, y[2]) for y in b))
+            for x in a
+            if x[2] is not None and x[2] >= min(known([z for z in c if same_key(x, z)]), default=99)
+        ),
+    ),
+    "groups above a value": JoinModel(
+        "SELECT k, count(*) AS n, (SELECT sum(v) FROM r {1} WHERE r.k = s.k) AS w FROM s {0} GROUP BY k "
+        "HAVING count(*) > (SELECT count(*) FROM r {2})", ("s", "r", "r"),
+        lambda a, b, c: Counter(
+            (k, n, sum(known([y for y in b if equal(k, y[1])])) if known([y for y in b if equal(k, y[1])]) else None)
+            for k, n in Counter(x[1] for x in a).items()
+            if n > len(c)
+        ),
+    ),
+    "exists or else": JoinModel(
+        "SELECT v, EXISTS (SELECT 1 FROM r {2}) AS some FROM s {0} AS a "
+        "WHERE v = 1 OR NOT EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r", "r"),
+        lambda a, b, c: Counter((x[2], bool(c)) for x in a if x[2] == 1 or not any(same_key(x, y) for y in b)),
+    ),
+    "in as a value": JoinModel(
+        "SELECT a.v, a.v IN (SELECT v FROM r {1} AS b WHERE b.k <=> 'a') AS there FROM s {0} AS a", ("s", "r"),
+        lambda a, b: Counter((x[2], is_in(x[2], [y[2] for y in b if y[1] == "a"])) for x in a),
     ),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from millstream.language.canonical import canonical
 from millstream.language.column_names import shown
 from millstream.language.scalar import aggregate_argument_cast, aggregate_type
 from millstream.language.scalar_casts import cast
-from millstream.language.scope import Scope, plan_column
+from millstream.language.scope import Scope, is_value, plan_column
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_over
 from millstream.language.unsupported import not_supported
@@ -94,6 +94,8 @@ class Grouping:
         if name is not None:
             return plan_column(name, tree)
         if isinstance(tree, exp.Column):
+            if is_value(tree):
+                return tree  # joined above the aggregate
             raise self._not_grouped(tree)
         for child in list(tree.iter_expressions()):
             new = self._rewritten(child)

@@ -5,6 +5,7 @@
     GROUP BY    Project, Aggregate                group_by, aggregate_binder
     HAVING      Filter
     SELECT      Project, Aggregate for DISTINCT   select_list
+    (SELECT x)  a column, where a value may stand subquery_values
     ISTREAM ..  ToStream                          or by default, if the answer can only grow
 
 What is not there yet is refused in unsupported.py and from_binder.py.
@@ -30,10 +31,11 @@ from millstream.language.select_list import Item, bind_items, find_alias, refuse
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import split_where, with_condition
-from millstream.language.typed import Typed, bind_condition, bind_over
+from millstream.language.subquery_values import Value, Values, with_values
+from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, ToStream
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Project, ToStream
 
 
 def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
@@ -125,21 +127,25 @@ class _Binder:
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
         self._require_from(select)
-        where, subqueries = split_where(select.args.get("where"))
-        self._check_where(where)
-        source, scope, conditions = bind_from(select, where, self._catalog, self, self._sql)
+        where, values = split_where(select.args.get("where")), Values()
+        self._check_where(where.plain)
+        source, scope, conditions = bind_from(select, where.plain, self._catalog, self, self._sql)
         plan = source.plan
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
-        for subquery in subqueries:
-            source = with_condition(replace(source, plan=plan), scope, subquery, self)
-            plan = source.plan
-        items = bind_items(select, scope)
+        source = replace(source, plan=plan)
+        for subquery in where.subqueries:
+            source = with_condition(source, scope, subquery, self)
+        for condition in where.valued:
+            source = self._where_value(source, condition, values, scope)
+        listed, found = values.items_taken_out(select.expressions)
+        items = bind_items(exp.Select(expressions=listed), scope)
         keys = group_keys(select.args.get("group"), items, scope)
         if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
-            bound = self._grouped(replace(source, plan=plan), select, items, Grouping(scope, keys), scope)
+            bound = self._grouped(source, select, items, Grouping(scope, keys), scope, values, found)
         else:
-            bound = self._projected(replace(source, plan=plan), items, scope)
+            source = with_values(source, found, scope.bare, self, self._sql)
+            bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
         return self._distinct(bound, select) if select.args.get("distinct") else bound
 
     # --- clauses ---------------------------------------------------------------------------
@@ -155,21 +161,45 @@ class _Binder:
             refuse_stars(where.this, self._sql)
             refuse_aggregate(where.this, "WHERE", self._sql)
 
-    def _grouped(self, source: BoundSelect, select: exp.Select, items: list[Item], grouping: Grouping, scope: Scope) -> BoundSelect:
-        above = [replace(item, tree=grouping.above(item.tree)) for item in items]
-        having = select.args.get("having")
-        condition = self._having(having, items, grouping, scope) if having is not None else None
-        plan: Plan = grouping.plan(source.plan)
+    def _where_value(self, source: BoundSelect, condition: exp.Expr, values: Values, scope: Scope) -> BoundSelect:
+        """A condition of WHERE that compares with what queries answer."""
+        tree, found = values.taken_out(condition)
+        check_expression(tree, self._sql)
+        refuse_aggregate(tree, "WHERE", self._sql)
+        source = with_values(source, found, scope.bare, self, self._sql)
+        return replace(source, plan=Filter(source.plan, bind_condition(scope.bare(tree), PlanColumns(source.plan), self._sql, "WHERE")))
+
+    def _grouped(
+        self,
+        source: BoundSelect,
+        select: exp.Select,
+        items: list[Item],
+        grouping: Grouping,
+        scope: Scope,
+        values: Values,
+        found: list[Value],
+    ) -> BoundSelect:
+        def above(tree: exp.Expr) -> exp.Expr:
+            return grouping.above(scope.bare(tree))
+
+        shown = [replace(item, tree=grouping.above(item.tree)) for item in items]
+        having, condition = select.args.get("having"), None
+        if having is not None:
+            tree, of_having = values.taken_out(having.this)
+            found = [*found, *of_having]
+            condition = self._having(tree, items, grouping, scope)
+        bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, above, self, self._sql)
+        columns = PlanColumns(bound.plan)
         if condition is not None:
-            plan = Filter(plan, bind_condition(condition, grouping, self._sql, "HAVING"))
+            bound = replace(bound, plan=Filter(bound.plan, bind_condition(condition, columns, self._sql, "HAVING")))
         # keys alone are DISTINCT: more rows can only add to the answer
-        grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys
-        bound = self._projected(replace(source, plan=plan), above, grouping)
+        grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys and not found
+        bound = self._projected(bound, shown, columns)
         return replace(bound, grows_only=grows_only, mixes_rows=True)
 
-    def _having(self, having: exp.Having, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
-        check_expression(having.this, self._sql)
-        refuse_stars(having.this, self._sql)
+    def _having(self, having: exp.Expr, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
+        check_expression(having, self._sql)
+        refuse_stars(having, self._sql)
 
         def written(node: exp.Expr) -> exp.Expr:
             """Aliases written out; a column of FROM comes first only if it is a key.  Inside aggregates there are no aliases."""
@@ -186,7 +216,7 @@ class _Binder:
                     child.replace(new)
             return node
 
-        return grouping.above(scope.bare(written(having.this.copy())))
+        return grouping.above(scope.bare(written(having.copy())))
 
     def _projected(self, source: BoundSelect, items: list[Item], columns: Typed) -> BoundSelect:
         names = _plan_names(item.name for item in items)

@@ -112,6 +112,10 @@ def shown(tree: exp.Expr) -> str:
             return f"{shown(tree.this)} FILTER (WHERE {shown(tree.expression.this)})"
         case exp.Bracket():
             return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
+        case exp.Subquery():
+            return "scalarsubquery()"
+        case exp.Exists():
+            return "exists()"
         case exp.DPipe():
             return f"concat({shown(tree.this)}, {shown(tree.expression)})"
         case exp.Concat():  # strings side by side

@@ -18,6 +18,7 @@ from millstream.language.spans import mark, span_of
 E = TypeVar("E", bound=exp.Expr)
 
 _BOUND = "bound"
+_VALUE = "value"
 
 
 def plan_column(name: str, place: exp.Expr) -> exp.Column:
@@ -25,6 +26,17 @@ def plan_column(name: str, place: exp.Expr) -> exp.Column:
     column = at_place(exp.column(exp.to_identifier(name, quoted=True)), place)
     column.meta[_BOUND] = True
     return column
+
+
+def value_column(name: str, place: exp.Expr) -> exp.Column:
+    """A column that a join brings in the place of a query (subquery_values)."""
+    column = plan_column(name, place)
+    column.meta[_VALUE] = True
+    return column
+
+
+def is_value(column: exp.Column) -> bool:
+    return bool(column.meta.get(_VALUE))
 
 
 def at_place(node: E, place: exp.Expr) -> E:

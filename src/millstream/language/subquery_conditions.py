@@ -48,19 +48,29 @@ class Selects(Protocol):
         ...
 
 
-def split_where(where: exp.Where | None) -> tuple[exp.Where | None, list[SubqueryCondition]]:
-    """WHERE without the conditions that hold a query, and those."""
+@dataclass(frozen=True)
+class SplitWhere:
+    """WHERE without the conditions that hold a query; IN and EXISTS; and conditions with queries inside."""
+
+    plain: exp.Where | None
+    subqueries: list[SubqueryCondition]
+    valued: list[exp.Expr]
+
+
+def split_where(where: exp.Where | None) -> SplitWhere:
     plain: list[exp.Expr] = []
-    found: list[SubqueryCondition] = []
+    split = SplitWhere(where, [], [])
     for condition in conjuncts(where.this if where is not None else None):
         subquery = _subquery_condition(condition)
-        if subquery is None:
-            plain.append(condition)
+        if subquery is not None and not (subquery.operand is not None and subquery.operand.find(exp.Subquery)):
+            split.subqueries.append(subquery)
+        elif condition.find(exp.Select):
+            split.valued.append(condition)
         else:
-            found.append(subquery)
-    if not found:
-        return where, []
-    return (exp.Where(this=exp.and_(*plain, copy=True)) if plain else None), found
+            plain.append(condition)
+    if not split.subqueries and not split.valued:
+        return split
+    return replace(split, plain=exp.Where(this=exp.and_(*plain, copy=True)) if plain else None)
 
 
 def with_condition(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selects: Selects) -> BoundSelect:
@@ -146,13 +156,13 @@ def _subquery_condition(condition: exp.Expr) -> SubqueryCondition | None:
         condition = condition.this
     match condition:
         case exp.Exists():
-            return SubqueryCondition(_unwrapped(condition.this), None, negated, place)
+            return SubqueryCondition(unwrapped(condition.this), None, negated, place)
         case exp.In() if condition.args.get("query") is not None:
-            return SubqueryCondition(_unwrapped(condition.args["query"]), condition.this, negated, place)
+            return SubqueryCondition(unwrapped(condition.args["query"]), condition.this, negated, place)
     return None
 
 
-def _unwrapped(query: exp.Expr) -> exp.Expr:
+def unwrapped(query: exp.Expr) -> exp.Expr:
     while isinstance(query, exp.Subquery):
         query = query.this
     return query

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,12 +12,23 @@ from millstream.core.errors import NotSupported
 from millstream.language.scalar import bind_predicate, bind_scalar
 from millstream.language.spans import span_of
 from millstream.plan.expression import Expr
+from millstream.plan.logical import Plan
 
 
 class Typed(Protocol):
     """Whatever knows the types of a plan node's columns."""
 
     def type_of(self, column: exp.Column) -> tuple[str, pa.DataType]: ...
+
+
+@dataclass(frozen=True)
+class PlanColumns:
+    """The columns of a plan, for trees that name nothing else."""
+
+    plan: Plan
+
+    def type_of(self, column: exp.Column) -> tuple[str, pa.DataType]:
+        return column.name, self.plan.schema[column.name].type
 
 
 def bind_over(tree: exp.Expr, columns: Typed, sql: str) -> Expr:

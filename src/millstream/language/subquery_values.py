@@ -1,0 +1,266 @@
+"""Queries in the place of a value: each becomes a column that a join brings.
+
+    SELECT v - (SELECT avg(v) FROM s [ROWS 9]) FROM ...            every row beside the one row of the inner query
+    ... WHERE v > (SELECT avg(v) FROM s [ROWS 9] AS b WHERE b.k = a.k)   LEFT JOIN (SELECT k, avg(v) ... GROUP BY k) ON k = a.k
+    ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
+    ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
+
+The inner query has one row, so it aggregates; it names columns of the outer one only in equalities of its WHERE.
+IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millstream.core.errors import ArityMismatch, NotSupported
+from millstream.language.aggregate_binder import Grouping, find_aggregate
+from millstream.language.bound_select import BoundSelect
+from millstream.language.column_names import column_name
+from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
+from millstream.language.scope import Scope, Source, Visible, at_place, plan_column, value_column
+from millstream.language.select_list import bind_items
+from millstream.language.spans import span_of
+from millstream.language.subquery_conditions import Selects, unwrapped
+from millstream.language.typed import PlanColumns, bind_condition, bind_over
+from millstream.language.unsupported import check_expression
+from millstream.plan.expression import Named, column
+from millstream.plan.logical import AggregateCall, Filter, Plan, Project
+
+_ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
+_COUNTS = {"count", "count_if", "approx_count_distinct"}
+"""Aggregates that are 0 over nothing; the others are NULL."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A query that was taken out of an expression, and the column that stands in its place."""
+
+    name: str
+    query: exp.Expr
+    place: exp.Expr
+
+
+class Values:
+    """Takes queries out of expressions; the columns get names that differ."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def taken_out(self, tree: exp.Expr) -> tuple[exp.Expr, list[Value]]:
+        """`tree` with a column in the place of each query, and those queries."""
+        found: list[Value] = []
+        if not has_query(tree):
+            return tree, found
+        return self._replaced(tree.copy(), found), found
+
+    def items_taken_out(self, items: list[exp.Expr]) -> tuple[list[exp.Expr], list[Value]]:
+        """The same for a select list, whose items keep the names that they have with the queries in them."""
+        plain, values = [], []
+        for item in items:
+            tree, found = self.taken_out(item)
+            values += found
+            plain.append(exp.alias_(tree, column_name(item), quoted=True) if found and not isinstance(tree, exp.Alias) else tree)
+        return plain, values
+
+    def _replaced(self, tree: exp.Expr, found: list[Value]) -> exp.Expr:
+        match tree:
+            case exp.Exists():
+                return self._replaced(_as_count(unwrapped(tree.this), tree), found)
+            case exp.In() if tree.args.get("query") is not None:
+                return self._replaced(_membership(tree), found)
+            case exp.Subquery():
+                self._count += 1
+                value = Value(f"_value {self._count}", unwrapped(tree), tree)
+                found.append(value)
+                return value_column(value.name, tree)
+        for child in list(tree.iter_expressions()):
+            new = self._replaced(child, found)
+            if new is not child:
+                child.replace(new)
+        return tree
+
+
+def has_query(tree: exp.Expr) -> bool:
+    return tree.find(exp.Subquery, exp.Exists) is not None or any(node.args.get("query") for node in tree.find_all(exp.In))
+
+
+def _as_count(query: exp.Expr, place: exp.Expr) -> exp.Expr:
+    """EXISTS: there is a row to count."""
+    if isinstance(query, exp.Select) and not query.args.get("group") and any(find_aggregate(item) for item in query.expressions):
+        return exp.true()  # an aggregate over nothing is a row too
+    return at_place(exp.GT(this=_counted(query, place), expression=exp.Literal.number(0)), place)
+
+
+def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None) -> exp.Subquery:
+    """(SELECT count(*) FROM ... WHERE ... AND condition)"""
+    _require_plain(query, place)
+    count = at_place(exp.Anonymous(this="count", expressions=[exp.Star()]), place)
+    counting = query.copy()
+    counting.set("expressions", [count])
+    counting.set("distinct", None)
+    if condition is not None:
+        before = conjuncts(query.args["where"].this if query.args.get("where") else None)
+        counting.set("where", exp.Where(this=exp.and_(*before, condition, copy=True)))
+    return at_place(exp.Subquery(this=counting), place)
+
+
+def _membership(tree: exp.In) -> exp.Expr:
+    """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
+    query, operand = unwrapped(tree.args["query"]), tree.this
+    _require_plain(query, tree)
+    if len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
+        raise ArityMismatch("the query behind IN has one column, and it has a name", span=span_of(tree))
+    item = query.expressions[0].unalias()
+    some = exp.Literal.number(0)
+    equal = _counted(query, tree, exp.EQ(this=item.copy(), expression=operand.copy()))
+    unknown = _counted(query, tree, exp.Is(this=item.copy(), expression=exp.null()))
+    is_unknown = exp.And(
+        this=exp.Is(this=operand.copy(), expression=exp.null()), expression=exp.GT(this=_counted(query, tree), expression=some.copy())
+    )
+    case = exp.Case(
+        ifs=[
+            exp.If(this=exp.GT(this=equal, expression=some.copy()), true=exp.true()),
+            exp.If(this=exp.Or(this=exp.GT(this=unknown, expression=some.copy()), expression=is_unknown), true=exp.null()),
+        ],
+        default=exp.false(),
+    )
+    return at_place(case, tree)
+
+
+def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
+    """Rows of FROM that pass WHERE: then they can be counted under one more condition."""
+    allowed = _ONE_GROUP | {"distinct"}
+    is_plain = isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in allowed)
+    if is_plain and all(find_aggregate(item) is None for item in query.expressions):
+        return
+    raise NotSupported(
+        "IN and EXISTS inside an expression need a query of FROM and WHERE alone",
+        hint="Give the inner query a name in WITH, and select from that.",
+        span=span_of(place),
+    )
+
+
+# --- joins ------------------------------------------------------------------------------------
+
+
+def with_values(bound: BoundSelect, values: list[Value], bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
+    """`bound` with a column for each value.  `bare` turns the outer query's names into columns of its plan."""
+    for value in values:
+        bound = _with_value(bound, value, bare, selects, sql)
+    return bound
+
+
+def _with_value(bound: BoundSelect, value: Value, bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
+    query = value.query
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
+        raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
+    inner, own = selects.from_of(query)
+    parts = conjuncts(query.args["where"].this if query.args.get("where") else None)
+    outer_parts = [part for part in parts if not has_query(part) and not all(own.knows(name) for name in part.find_all(exp.Column))]
+    if outer_parts:
+        joined, tree = _correlated(bound, value, query, (inner, own), parts, outer_parts, bare, sql)
+    else:
+        joined, tree, inner = _by_itself(bound, value, query, selects, sql)
+    named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
+    kept = tuple(Named(field.name, column(field.name, field.type)) for field in bound.plan.schema)
+    plan = Project(joined, (*kept, named))
+    return BoundSelect(plan, bound.columns, bound.has_window or inner.has_window, grows_only=False, mixes_rows=True)
+
+
+def _by_itself(bound: BoundSelect, value: Value, query: exp.Select, selects: Selects, sql: str) -> tuple[Plan, exp.Expr, BoundSelect]:
+    """Every row beside the inner query's only one."""
+    if not _has_one_row(query):
+        hint = "Aggregate it, as in max(...), or add LIMIT 1."
+        raise _refused("a query in the place of a value has one row", value, sql, hint)
+    inner = selects.body(query)
+    right, columns = renamed(only(inner.plan, [inner.columns[0].column]), inner.columns, bound.plan.schema.names)
+    both = _scope(sql, bound.plan, right)
+    always = not query.args.get("having") and not query.args.get("limit")
+    joined = inner_join(bound.plan, right, [], both, "ON") if always else outer_join(bound.plan, right, [], both, "LEFT")
+    return joined, plan_column(columns[0].column, value.place), inner
+
+
+def _has_one_row(query: exp.Select) -> bool:
+    """Or none."""
+    limit = query.args.get("limit")
+    if limit is not None and limit.expression is not None and limit.expression.name == "1":
+        return True
+    aggregates = query.args.get("having") is not None or any(find_aggregate(item) is not None for item in query.expressions)
+    return aggregates and not query.args.get("group")
+
+
+def _correlated(
+    bound: BoundSelect, value: Value, query: exp.Select, from_: tuple[BoundSelect, Scope], parts: list[exp.Expr],
+    outer_parts: list[exp.Expr], bare: Callable[[exp.Expr], exp.Expr], sql: str,
+) -> tuple[Plan, exp.Expr]:  # fmt: skip
+    """LEFT JOIN with one row for each value of the inner sides of the equalities."""
+    if not _is_one_group(query):
+        raise _refused("a query that names columns of the outer one aggregates, without GROUP BY", value, sql, "As in (SELECT max(x) ...).")
+    inner, own = from_
+    plan = inner.plan
+    for part in parts:
+        check_expression(part, sql)
+        if part not in outer_parts:
+            plan = Filter(plan, bind_condition(own.bare(part), own, sql, "WHERE"))
+    sides = [_sides(part, own, value, sql) for part in outer_parts]
+    keys = [own.bare(ours) for ours, _ in sides]
+    grouping = Grouping(own, keys)
+    (item,) = bind_items(exp.Select(expressions=query.expressions), own)
+    tree, key_columns = grouping.above(item.tree), [grouping.above(key) for key in keys]
+    groups = grouping.plan(plan)
+    visible = [Visible(field.name, field.name, field.type) for field in groups.schema]
+    right, columns = renamed(groups, visible, bound.plan.schema.names)
+    new_names = {visible.name: visible.column for visible in columns}
+    conditions: list[exp.Expr] = [
+        exp.EQ(this=bare(theirs), expression=plan_column(new_names[key.name], value.place))
+        for key, (_, theirs) in zip(key_columns, sides, strict=True)
+    ]
+    joined = outer_join(bound.plan, right, conditions, _scope(sql, bound.plan, right), "LEFT")
+    return joined, _over_groups(tree, groups.calls, new_names)
+
+
+def _is_one_group(query: exp.Select) -> bool:
+    plain = not any(part for key, part in query.args.items() if key not in _ONE_GROUP)
+    return plain and find_aggregate(query.expressions[0]) is not None
+
+
+def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr, exp.Expr]:
+    """The inner and the outer side of an equality."""
+    while isinstance(part, exp.Paren):
+        part = part.this
+    if isinstance(part, exp.EQ) and find_aggregate(part) is None:
+        for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
+            inside = [own.knows(name) for name in ours.find_all(exp.Column)]
+            if inside and all(inside) and not any(own.knows(name) for name in theirs.find_all(exp.Column)):
+                return ours, theirs
+    hint = "Write inner column = outer column."
+    place = span_of(part) or span_of(value.place)
+    raise NotSupported("a query in the place of a value names columns of the outer one only in equalities", hint=hint, span=place, sql=sql)
+
+
+def _over_groups(tree: exp.Expr, calls: tuple[AggregateCall, ...], new_names: dict[str, str]) -> exp.Expr:
+    """The value over the joined row, where a row without a group has the value over nothing."""
+    counts = {call.name for call in calls if call.function in _COUNTS}
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        renamed_ = plan_column(new_names[node.name], node)
+        if node.name not in counts:
+            return renamed_
+        return at_place(exp.Anonymous(this="coalesce", expressions=[renamed_, exp.Literal.number(0)]), node)
+
+    return tree.copy().transform(swap, copy=False)
+
+
+def _scope(sql: str, *plans: Plan) -> Scope:
+    columns = tuple(Visible(field.name, field.name, field.type) for plan in plans for field in plan.schema)
+    return Scope((Source(None, "the query", columns),), sql)
+
+
+def _refused(what: str, value: Value, sql: str, hint: str | None = None) -> NotSupported:
+    return NotSupported(what, hint=hint, span=span_of(value.place) or span_of(value.query), sql=sql)
