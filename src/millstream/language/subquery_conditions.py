@@ -5,6 +5,7 @@
     WHERE v NOT IN (SELECT w FROM r [NOW])                   those that have none for which v = w is true or unknown
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
+A condition in there may hold a query again, which sees the columns of the inner one only.
 """
 
 from __future__ import annotations
@@ -87,16 +88,21 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
     taken = iter(columns)
     own = Scope(tuple(_with_columns(source, [next(taken) for _ in source.columns]) for source in named.sources), scope.sql)
     both = Scope((*scope.sources, *own.sources), scope.sql)
+    inner = replace(inner, plan=plan)
     conditions: list[exp.Expr] = []
     for part in parts:
+        nested = _subquery_condition(part)
+        if nested is not None:
+            inner = with_condition(inner, own, nested, selects)
+            continue
         check_expression(part, scope.sql)
         if all(own.knows(name) for name in part.find_all(exp.Column)):
-            plan = Filter(plan, bind_condition(own.bare(part), own, scope.sql, "WHERE"))
+            inner = replace(inner, plan=Filter(inner.plan, bind_condition(own.bare(part), own, scope.sql, "WHERE")))
         else:
             conditions.append(_bare(part, own, scope))
     if condition.operand is not None:
         conditions.append(_membership(condition, own, scope, items))
-    return replace(inner, plan=plan), conditions, both
+    return inner, conditions, both
 
 
 def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:
