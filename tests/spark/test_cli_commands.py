@@ -47,28 +47,22 @@ def millstream(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypat
     return run
 
 
-def test_all_scripts_pass_on_spark(millstream: Millstream) -> None:
-    done = millstream("test", "tests/scripts")
+@pytest.mark.parametrize("batching", ["default", "rows", "one", "random:7"])
+def test_scripts_pass_under_every_batching(millstream: Millstream, batching: str) -> None:
+    done = millstream("test", "tests/scripts/queries/example.slt", "tests/scripts/restart/in_the_middle.slt", "--batching", batching)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^[0-9]+ passed, 0 failed", done.stdout.splitlines()[-1])
-    assert "ok    tests/scripts/example.slt" in done.stdout
-
-
-@pytest.mark.parametrize("batching", ["rows", "one", "random:7"])
-def test_the_example_script_passes_under_every_batching(millstream: Millstream, batching: str) -> None:
-    done = millstream("test", "tests/scripts/example.slt", "tests/scripts/restart.slt", "--batching", batching)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok    tests/scripts/queries/example.slt" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("2 passed, 0 failed")
 
 
 def test_a_script_that_fails_gives_status_1_and_can_be_completed(millstream: Millstream, tmp_path: Path) -> None:
-    text = (ROOT / "tests" / "scripts" / "example.slt").read_text()
+    text = (ROOT / "tests" / "scripts" / "queries" / "example.slt").read_text()
     script = tmp_path / "wrong.slt"
     script.write_text(text.replace("+ A,12", "+ A,13", 1))
     assert millstream("test", str(script)).returncode == 1
     done = millstream("test", str(script), "--complete")
     assert done.returncode == 0
-    assert f"{script}:16: changes q" in done.stdout
+    assert f"{script}:18: changes q" in done.stdout
     assert "missing   + A,13" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("0 passed, 1 completed, 0 failed")
     assert script.read_text() == text

@@ -1,10 +1,12 @@
 """FROM: streams with their windows, subqueries, and joins of them, as a plan whose columns are in scope.
 
-trades [RANGE 5 MINUTES] AS t     Window([RANGE 5 MINUTES], Scan(trades))
-trades                            Window([UNBOUNDED], Scan(trades)), not explicit
-symbols                           Scan(symbols): a relation, or a query that answers with one
-alerts [RANGE 5 MINUTES]          a query that gives a stream is a stream
-... JOIN ... ON ...               from_joins
+    trades [RANGE 5 MINUTES] AS t     Window([RANGE 5 MINUTES], Scan(trades))
+    trades                            Window([UNBOUNDED], Scan(trades)), not explicit
+    (trades [NOW]) AS t               the same as without parentheses
+    symbols                           Scan(symbols): a relation, or a query that answers with one
+    ... JOIN ... ON ...               from_joins
+
+A query that gives a stream is read like a stream.
 """
 
 from __future__ import annotations
@@ -54,6 +56,10 @@ def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple
             check_source(item, sql)
             found = queries.named(item.name) if isinstance(item.this, exp.Identifier) else None
             return _table(item, catalog, sql) if found is None else _derived(found, item, item.alias or item.name, sql)
+        case exp.Subquery(this=exp.Table() as inner):
+            check_source(item, sql)
+            bound, scope = _item(inner, catalog, queries, sql)
+            return _derived(bound, item, item.alias or scope.sources[0].qualifier, sql)
         case exp.Subquery():
             check_source(item, sql)
             return _subquery(item, queries, sql)

@@ -6,7 +6,8 @@ called t; `c.f` and `t.c.f` reach into a struct column c.  A source with an alia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -73,8 +74,24 @@ class Source:
 
 @dataclass(frozen=True)
 class Scope:
+    """`equal` are columns of the plan that have one value in every row: then their common name is not ambiguous."""
+
     sources: tuple[Source, ...]
     sql: str
+    equal: tuple[frozenset[str], ...] = ()
+
+    def with_equal(self, conditions: Iterable[exp.Expr]) -> Scope:
+        """The same names where these conditions, over the plan's columns, hold for every row."""
+        types = {visible.column: visible.type for visible in self.columns}
+        equal: list[frozenset[str]] = []
+        for condition in conditions:
+            one, other = condition.args.get("this"), condition.args.get("expression")
+            if isinstance(condition, exp.EQ) and isinstance(one, exp.Column) and isinstance(other, exp.Column):
+                pair = frozenset({one.name, other.name})
+                if types[one.name] == types[other.name] and not pa.types.is_floating(types[one.name]):  # 0.0 = -0.0
+                    joined = pair.union(*(group for group in equal if group & pair))
+                    equal = [group for group in equal if not group & pair] + [joined]
+        return replace(self, equal=tuple(equal))
 
     @property
     def columns(self) -> tuple[Visible, ...]:
@@ -161,7 +178,8 @@ class Scope:
     # --- errors ----------------------------------------------------------------------------
 
     def _only(self, matches: list[Visible], name: str, span: Span | None) -> Visible:
-        if len(matches) > 1:
+        columns = {visible.column for visible in matches}
+        if len(matches) > 1 and not any(columns <= group for group in self.equal):
             hint = "Give the columns different names, or put the source's name before it."
             raise ColumnAmbiguous(f'column "{name}" could be any of {len(matches)}', hint=hint, span=span, sql=self.sql)
         return matches[0]

@@ -3,8 +3,10 @@
     WHERE EXISTS (SELECT 1 FROM r [NOW] WHERE r.k = s.k)     the rows of s that have a partner in r
     WHERE v IN (SELECT w FROM r [NOW])                       the same, with v = w
     WHERE v NOT IN (SELECT w FROM r [NOW])                   those that have none for which v = w is true or unknown
+    WHERE s IN (SELECT * FROM r [NOW])                       whole rows, column by column
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
+A condition in there may hold a query again, which sees the columns of the inner one only.
 """
 
 from __future__ import annotations
@@ -97,16 +99,21 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
     taken = iter(columns)
     own = Scope(tuple(_with_columns(source, [next(taken) for _ in source.columns]) for source in named.sources), scope.sql)
     both = Scope((*scope.sources, *own.sources), scope.sql)
+    inner = replace(inner, plan=plan)
     conditions: list[exp.Expr] = []
     for part in parts:
+        nested = _subquery_condition(part)
+        if nested is not None:
+            inner = with_condition(inner, own, nested, selects)
+            continue
         check_expression(part, scope.sql)
         if all(own.knows(name) for name in part.find_all(exp.Column)):
-            plan = Filter(plan, bind_condition(own.bare(part), own, scope.sql, "WHERE"))
+            inner = replace(inner, plan=Filter(inner.plan, bind_condition(own.bare(part), own, scope.sql, "WHERE")))
         else:
             conditions.append(_bare(part, own, scope))
     if condition.operand is not None:
-        conditions.append(_membership(condition, own, scope, items))
-    return replace(inner, plan=plan), conditions, both
+        conditions += _membership(condition, own, scope, items)
+    return inner, conditions, both
 
 
 def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:
@@ -122,22 +129,39 @@ def _with_columns(source: Source, columns: list[Visible]) -> Source:
     return replace(source, columns=tuple(columns), merged=frozenset(merged))
 
 
-def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> exp.Expr:
+def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> list[exp.Expr]:
+    """What holds for the inner rows that are equal to the operand, or, where it is negated, that may be."""
     assert condition.operand is not None
-    check_expression(condition.operand, outer.sql)
-    ours = outer.bare(condition.operand)
+    ours = _operands(condition.operand, outer)
     if items is None:
-        trees: list[exp.Expr] = [plan_column(visible.column, condition.place) for visible in own.columns]
+        theirs: list[exp.Expr] = [plan_column(visible.column, condition.place) for visible in own.columns]
     else:
-        trees = [item.tree for item in bind_items(exp.Select(expressions=items), own)]
-    if len(trees) != 1:
+        theirs = [item.tree for item in bind_items(exp.Select(expressions=items), own)]
+    if len(ours) != len(theirs):
         place = span_of(condition.query) or span_of(condition.place)
-        raise ArityMismatch(f"the query behind IN has {len(trees)} columns", hint="It has one.", span=place, sql=outer.sql)
-    equal = exp.EQ(this=ours, expression=trees[0])
+        many = "one" if len(ours) == 1 else str(len(ours))
+        raise ArityMismatch(f"the query behind IN has {len(theirs)} columns", hint=f"It has {many}.", span=place, sql=outer.sql)
+    pairs = list(zip(ours, theirs, strict=True))
     if not condition.negated:
-        return equal
-    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (ours, trees[0])]
-    return exp.or_(equal, *unknown, copy=False)
+        return [exp.EQ(this=one, expression=other) for one, other in pairs]
+    return [_may_be_equal(one, other) for one, other in pairs]
+
+
+def _operands(operand: exp.Expr, outer: Scope) -> list[exp.Expr]:
+    """The values before IN: one, those of a row in parentheses, or the columns of a source that is named."""
+    check_expression(operand, outer.sql)
+    if isinstance(operand, exp.Tuple):
+        return [outer.bare(part) for part in operand.expressions]
+    if isinstance(operand, exp.Column) and len(operand.parts) == 1 and not outer.knows(operand):
+        named = [source for source in outer.sources if source.qualifier and source.qualifier.lower() == operand.name.lower()]
+        if named:
+            return [plan_column(visible.column, operand) for visible in named[0].columns]
+    return [outer.bare(operand)]
+
+
+def _may_be_equal(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (one, other)]
+    return exp.or_(exp.EQ(this=one.copy(), expression=other.copy()), *unknown, copy=False)
 
 
 def _bare(tree: exp.Expr, inner: Scope, outer: Scope) -> exp.Expr:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
         (["run", "examples/trades.cql", "--master", "foo"], '[CONFIG_INVALID] the master "foo" is not understood'),
         (["run", "examples/trades.cql", "--master", "local[0]"], '[CONFIG_INVALID] the master "local[0]" is not understood'),
         (["test", "nowhere.slt"], '[CONFIG_INVALID] there is no "nowhere.slt"'),
-        (["test", "tests/scripts/example.slt", "--batching", "wild"], '[CONFIG_INVALID] "wild" is not a way of batching'),
+        (["test", "tests/scripts/queries/example.slt", "--batching", "wild"], '[CONFIG_INVALID] "wild" is not a way of batching'),
         (["demo", "netwrok"], '[CONFIG_INVALID] there is no demo "netwrok"'),
         (["bench", "nothing_like_it"], '[CONFIG_INVALID] there is no benchmark "nothing_like_it"'),
     ],

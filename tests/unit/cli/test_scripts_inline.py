@@ -7,25 +7,23 @@ from pathlib import Path
 import pytest
 
 from inline import open_inline
-from millstream.cli.script_test import find_scripts, run_one
-from millstream.cli.scripts.format import parse_script, rewrite
+from millstream.cli.scripts.format import rewrite
+from script_files import PATHS, ROOT, batchings, check_script, read_script
 
-ROOT = Path(__file__).parents[3]
-SCRIPTS = [path.relative_to(ROOT) for path in find_scripts([ROOT / "tests" / "scripts", ROOT / "examples"])]
+RUNS = [pytest.param(path, batching, id=f"{path.with_suffix('')}-{batching}") for path in PATHS for batching in batchings(path)]
 
 
-@pytest.mark.parametrize("batching", ["default", "rows", "one", "random:1"])
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("path", "batching"), RUNS)
 def test_script(path: Path, batching: str) -> None:
-    script = parse_script((ROOT / path).read_text(), str(path))
-    outcome = run_one(script, open_inline, batching, frozenset({"millstream", "inline"}))
-    assert outcome.passed, "\n".join(
-        f"{path}:{failure.line}: {failure.title}\n  " + "\n  ".join(failure.details) for failure in outcome.failures
-    )
+    check_script(path, open_inline, batching, "inline")
 
 
 def test_scripts_are_well_formed() -> None:
-    assert len(SCRIPTS) >= 40
-    for path in SCRIPTS:
-        text = (ROOT / path).read_text()
-        assert rewrite(parse_script(text, str(path)), {}) == text
+    assert len(PATHS) >= 80
+    for path in PATHS:
+        assert rewrite(read_script(path), {}) == (ROOT / path).read_text()
+
+
+def test_scripts_say_what_they_show() -> None:
+    for path in PATHS:
+        assert (ROOT / path).read_text().startswith("# "), f"{path}: the first line is a comment"

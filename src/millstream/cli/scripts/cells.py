@@ -148,6 +148,19 @@ def plain(value: Any) -> Any:
             return value
 
 
+def for_arrow(value: Any, type_: pa.DataType) -> Any:
+    """A plain value in the form that Arrow makes arrays of: a struct by the names of its fields."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        return {name: for_arrow(item, type_.field(name).type) for name, item in value}
+    if pa.types.is_map(type_):
+        return [(for_arrow(key, type_.key_type), for_arrow(item, type_.item_type)) for key, item in value]
+    if pa.types.is_list(type_):
+        return [for_arrow(item, type_.value_type) for item in value]
+    return value
+
+
 def table_rows(table: pa.Table) -> list[Row]:
     """The rows of a table as plain values.  Columns go by position: names may repeat."""
     columns = [[plain(value) for value in table.column(i).to_pylist()] for i in range(table.num_columns)]

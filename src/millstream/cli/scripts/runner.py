@@ -31,7 +31,7 @@ from millstream.cli.scripts.blocks import (
     ScriptInvalid,
     Statement,
 )
-from millstream.cli.scripts.cells import Row, read_row, shown_type, table_rows, write_instant, write_row
+from millstream.cli.scripts.cells import Row, for_arrow, read_row, shown_type, table_rows, write_instant, write_row
 from millstream.cli.scripts.compare import compare_bags, net
 from millstream.cli.scripts.diff import diff_lines
 from millstream.cli.scripts.format import Script, signed
@@ -247,10 +247,11 @@ def _to_table(path: str, records: Sequence[Record], schema: pa.Schema) -> pa.Tab
     rows = [_read_record(path, record, types) for record in records]
     columns = []
     for i, column in enumerate(schema):
+        values = [for_arrow(row[i], column.type) for row in rows]
         try:
-            columns.append(pa.array([row[i] for row in rows], column.type))
+            columns.append(pa.array(values, column.type))
         except (pa.ArrowException, OverflowError, ValueError):
-            line, value = _misfit(records, [row[i] for row in rows], column.type)
+            line, value = _misfit(records, values, column.type)
             raise ScriptInvalid(f'{path}:{line}: {value!r} for column "{column.name}" does not fit {shown_type(column.type)}') from None
     return pa.Table.from_arrays(columns, schema=schema)
 

@@ -1,0 +1,41 @@
+"""The stream scripts of the project, and which of them also run on Spark.
+
+Every script runs without a JVM, under every batching that could show.  A third of them run on Spark as well: chosen by
+a hash of the path, so that the choice stays when others are added, and all those in which the database is opened again.
+Scripts in `pending` wait for something that the engine does not do yet.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from millstream.cli.script_test import OpenDatabase, find_scripts, run_one
+from millstream.cli.scripts.blocks import Advance, Push, Restart
+from millstream.cli.scripts.format import Script, parse_script
+
+ROOT = Path(__file__).parents[1]
+PENDING = ROOT / "tests" / "scripts" / "pending"
+PATHS = [path.relative_to(ROOT) for path in find_scripts([ROOT / "tests" / "scripts", ROOT / "examples"]) if PENDING not in path.parents]
+_BATCHINGS = ["rows", "one", "random:1", "random:2"]
+
+
+def read_script(path: Path) -> Script:
+    return parse_script((ROOT / path).read_text(), str(path))
+
+
+def batchings(path: Path) -> list[str]:
+    """Without a row or an advance there is nothing to cut."""
+    moves = any(isinstance(block, Push | Advance) for block in read_script(path).blocks)
+    return _BATCHINGS if moves else ["default"]
+
+
+def runs_on_spark(path: Path) -> bool:
+    return zlib.crc32(path.as_posix().encode()) % 3 == 0 or any(isinstance(block, Restart) for block in read_script(path).blocks)
+
+
+def check_script(path: Path, open_database: OpenDatabase, batching: str, key: str) -> None:
+    outcome = run_one(read_script(path), open_database, batching, frozenset({"millstream", key}))
+    assert outcome.passed, "\n".join(
+        f"{path}:{failure.line}: {failure.title}\n  " + "\n  ".join(failure.details) for failure in outcome.failures
+    )
