@@ -3,6 +3,7 @@
     WHERE EXISTS (SELECT 1 FROM r [NOW] WHERE r.k = s.k)     the rows of s that have a partner in r
     WHERE v IN (SELECT w FROM r [NOW])                       the same, with v = w
     WHERE v NOT IN (SELECT w FROM r [NOW])                   those that have none for which v = w is true or unknown
+    WHERE s IN (SELECT * FROM r [NOW])                       whole rows of s, column by column; (a, b) IN ... likewise
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
 A condition in there may hold a query again, which sees the columns of the inner one only.
@@ -101,7 +102,7 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
         else:
             conditions.append(_bare(part, own, scope))
     if condition.operand is not None:
-        conditions.append(_membership(condition, own, scope, items))
+        conditions += _membership(condition, own, scope, items)
     return inner, conditions, both
 
 
@@ -118,21 +119,36 @@ def _with_columns(source: Source, columns: list[Visible]) -> Source:
     return replace(source, columns=tuple(columns), merged=frozenset(merged))
 
 
-def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> exp.Expr:
+def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> list[exp.Expr]:
+    """Under these conditions a row of the inner query is what stands before IN or, for NOT IN, may be it."""
     assert condition.operand is not None
     check_expression(condition.operand, outer.sql)
-    ours = outer.bare(condition.operand)
+    ours = _operands(condition.operand, outer)
     if items is None:
-        trees: list[exp.Expr] = [plan_column(visible.column, condition.place) for visible in own.columns]
+        theirs: list[exp.Expr] = [plan_column(visible.column, condition.place) for visible in own.columns]
     else:
-        trees = [item.tree for item in bind_items(exp.Select(expressions=items), own)]
-    if len(trees) != 1:
+        theirs = [item.tree for item in bind_items(exp.Select(expressions=items), own)]
+    if len(theirs) != len(ours):
         place = span_of(condition.query) or span_of(condition.place)
-        raise ArityMismatch(f"the query behind IN has {len(trees)} columns", hint="It has one.", span=place, sql=outer.sql)
-    equal = exp.EQ(this=ours, expression=trees[0])
-    if not condition.negated:
-        return equal
-    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (ours, trees[0])]
+        hint = "It has one." if len(ours) == 1 else f"What stands before IN has {len(ours)}."
+        raise ArityMismatch(f"the query behind IN has {len(theirs)} columns", hint=hint, span=place, sql=outer.sql)
+    equal = [exp.EQ(this=mine, expression=other) for mine, other in zip(ours, theirs, strict=True)]
+    return [_or_unknown(part) for part in equal] if condition.negated else list(equal)
+
+
+def _operands(operand: exp.Expr, outer: Scope) -> list[exp.Expr]:
+    """One value, those of (a, b), or a whole row: what a source in FROM is called stands for all of its columns, as in CQL."""
+    if isinstance(operand, exp.Tuple):
+        return [outer.bare(value) for value in operand.expressions]
+    if isinstance(operand, exp.Column) and len(operand.parts) == 1 and not outer.knows(operand):
+        for source in outer.sources:
+            if (source.qualifier or "").lower() == operand.name.lower():
+                return [plan_column(visible.column, operand) for visible in source.columns]
+    return [outer.bare(operand)]
+
+
+def _or_unknown(equal: exp.EQ) -> exp.Expr:
+    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (equal.this, equal.expression)]
     return exp.or_(equal, *unknown, copy=False)
 
 
