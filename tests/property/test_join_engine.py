@@ -40,6 +40,11 @@ def less(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one < other
 
 
+def maybe(one: Any, other: Any) -> bool:
+    """Equal, as far as anybody knows."""
+    return one is None or other is None or one == other
+
+
 def pairs(a: list[Row], b: list[Row], on: Callable[[Row, Row], bool]) -> list[tuple[Row, Row]]:
     return [(one, other) for one in a for other in b if on(one, other)]
 
@@ -233,6 +238,26 @@ JOINS = {
     "not in": JoinModel(
         "SELECT k, v FROM s {0} WHERE v NOT IN (SELECT v FROM r {1})", ("s", "r"),
         lambda a, b: Counter((x[1], x[2]) for x in a if not any(None in (x[2], y[2]) or x[2] == y[2] for y in b)),
+    ),
+    "in, two columns": JoinModel(
+        "SELECT k, v FROM s {0} WHERE (k, v) IN (SELECT k, v FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if any(same_key(x, y) and equal(x[2], y[2]) for y in b)),
+    ),
+    "not in, two columns": JoinModel(
+        "SELECT k, v FROM s {0} WHERE (k, v) NOT IN (SELECT k, v FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in alone(a, b, lambda x, y: maybe(x[1], y[1]) and maybe(x[2], y[2]))),
+    ),
+    "in, whole rows": JoinModel(
+        "SELECT k, v FROM s {0} WHERE s IN (SELECT * FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if None not in x and x in b),
+    ),
+    "in a query with a condition of its own": JoinModel(
+        "SELECT k FROM s {0} WHERE k IN (SELECT k FROM r {1} WHERE v NOT IN (SELECT v FROM s {2}))", ("s", "r", "s"),
+        lambda a, b, c: Counter((x[1],) for x in a if any(same_key(x, y) for y in alone(b, c, lambda y, z: maybe(y[2], z[2])))),
+    ),
+    "in parentheses": JoinModel(
+        "SELECT a.k, b.v FROM (s {0}) AS a JOIN (r {1}) AS b ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter((x[1], y[2]) for x, y in pairs(a, b, same_key)),
     ),
     "in a grouped query": JoinModel(
         "SELECT k FROM s {0} WHERE v + 0 IN (SELECT count(*) FROM r {1} GROUP BY k)", ("s", "r"),

@@ -3,7 +3,7 @@
     WHERE EXISTS (SELECT 1 FROM r [NOW] WHERE r.k = s.k)     the rows of s that have a partner in r
     WHERE v IN (SELECT w FROM r [NOW])                       the same, with v = w
     WHERE v NOT IN (SELECT w FROM r [NOW])                   those that have none for which v = w is true or unknown
-    WHERE s IN (SELECT * FROM r [NOW])                       whole rows, column by column
+    WHERE s IN (SELECT * FROM r [NOW])                       whole rows of s, column by column; (a, b) IN ... likewise
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
 A condition in there may hold a query again, which sees the columns of the inner one only.
@@ -130,38 +130,36 @@ def _with_columns(source: Source, columns: list[Visible]) -> Source:
 
 
 def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> list[exp.Expr]:
-    """What holds for the inner rows that are equal to the operand, or, where it is negated, that may be."""
+    """Under these conditions a row of the inner query is what stands before IN or, for NOT IN, may be it."""
     assert condition.operand is not None
+    check_expression(condition.operand, outer.sql)
     ours = _operands(condition.operand, outer)
     if items is None:
         theirs: list[exp.Expr] = [plan_column(visible.column, condition.place) for visible in own.columns]
     else:
         theirs = [item.tree for item in bind_items(exp.Select(expressions=items), own)]
-    if len(ours) != len(theirs):
+    if len(theirs) != len(ours):
         place = span_of(condition.query) or span_of(condition.place)
-        many = "one" if len(ours) == 1 else str(len(ours))
-        raise ArityMismatch(f"the query behind IN has {len(theirs)} columns", hint=f"It has {many}.", span=place, sql=outer.sql)
-    pairs = list(zip(ours, theirs, strict=True))
-    if not condition.negated:
-        return [exp.EQ(this=one, expression=other) for one, other in pairs]
-    return [_may_be_equal(one, other) for one, other in pairs]
+        hint = "It has one." if len(ours) == 1 else f"What stands before IN has {len(ours)}."
+        raise ArityMismatch(f"the query behind IN has {len(theirs)} columns", hint=hint, span=place, sql=outer.sql)
+    equal = [exp.EQ(this=mine, expression=other) for mine, other in zip(ours, theirs, strict=True)]
+    return [_or_unknown(part) for part in equal] if condition.negated else list(equal)
 
 
 def _operands(operand: exp.Expr, outer: Scope) -> list[exp.Expr]:
-    """The values before IN: one, those of a row in parentheses, or the columns of a source that is named."""
-    check_expression(operand, outer.sql)
+    """One value, those of (a, b), or a whole row: what a source in FROM is called stands for all of its columns, as in CQL."""
     if isinstance(operand, exp.Tuple):
-        return [outer.bare(part) for part in operand.expressions]
+        return [outer.bare(value) for value in operand.expressions]
     if isinstance(operand, exp.Column) and len(operand.parts) == 1 and not outer.knows(operand):
-        named = [source for source in outer.sources if source.qualifier and source.qualifier.lower() == operand.name.lower()]
-        if named:
-            return [plan_column(visible.column, operand) for visible in named[0].columns]
+        for source in outer.sources:
+            if (source.qualifier or "").lower() == operand.name.lower():
+                return [plan_column(visible.column, operand) for visible in source.columns]
     return [outer.bare(operand)]
 
 
-def _may_be_equal(one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (one, other)]
-    return exp.or_(exp.EQ(this=one.copy(), expression=other.copy()), *unknown, copy=False)
+def _or_unknown(equal: exp.EQ) -> exp.Expr:
+    unknown = [exp.Is(this=side.copy(), expression=exp.null()) for side in (equal.this, equal.expression)]
+    return exp.or_(equal, *unknown, copy=False)
 
 
 def _bare(tree: exp.Expr, inner: Scope, outer: Scope) -> exp.Expr:
