@@ -33,7 +33,7 @@ from millstream.language.subquery_conditions import split_where, with_condition
 from millstream.language.typed import Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, ToStream
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Plan, Project, ToStream, windows
 
 
 def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
@@ -63,7 +63,7 @@ class _Binder:
         kind = tree.args.get("to_stream")
         if kind is None and not bound.has_window and bound.grows_only:
             kind = "istream"
-        plan = ToStream(bound.plan, kind) if kind is not None else bound.plan
+        plan = ToStream(bound.plan, kind, windows(bound.plan) if kind == "rstream" else ()) if kind is not None else bound.plan
         return BoundQuery(plan, tuple(visible.name for visible in bound.columns), self._sql)
 
     def body(self, tree: exp.Expr) -> BoundSelect:

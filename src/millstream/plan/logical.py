@@ -182,10 +182,14 @@ class Repeat:
 
 @dataclass(frozen=True)
 class ToStream:
-    """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever something moves."""
+    """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever one of the windows `moved_by` moves.
+
+    Those are the windows as the user wrote them: rules move filters below a window, which changes when it moves, but not these.
+    """
 
     input: Plan
     kind: Literal["istream", "dstream", "rstream"]
+    moved_by: tuple[Window, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -240,6 +244,12 @@ def scans(plan: Plan) -> tuple[Scan, ...]:
     if isinstance(plan, Scan):
         return (plan,)
     return tuple(scan for child in children(plan) for scan in scans(child))
+
+
+def windows(plan: Plan) -> tuple[Window, ...]:
+    """All windows of the plan, from left to right."""
+    here = (plan,) if isinstance(plan, Window) else ()
+    return here + tuple(window for child in children(plan) for window in windows(child))
 
 
 def _require(columns: frozenset[str], schema: Schema, what: str) -> None:
