@@ -63,7 +63,11 @@ class RandomQuery:
 
     @property
     def cql(self) -> str:
-        return _filled(self.query.text(self.to_stream), [item.text(alias_of(i)) for i, item in enumerate(self.items)], CQL)
+        return _filled(self.query.text(self.to_stream), self.item_texts, CQL)
+
+    @property
+    def item_texts(self) -> list[str]:
+        return [_filled(item.text(alias_of(i)), [], CQL) for i, item in enumerate(self.items)]
 
     @property
     def oracle(self) -> str:
@@ -84,7 +88,7 @@ DUCKDB = {"same": "IS NOT DISTINCT FROM", "timestamp": "TIMESTAMPTZ"}
 
 
 def _filled(text: str, items: Sequence[str], words: Mapping[str, str]) -> str:
-    return text.format(*(_filled(item, [], words) for item in items), **words)
+    return text.format(*items, **words)
 
 
 def table_of(i: int) -> str:
@@ -108,22 +112,26 @@ class Writer:
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
         self.items: list[Windowed] = []
-        self._named: list[tuple[str, tuple[Column, ...]]] = []  # by WITH, where they can be seen
+        self.named: list[tuple[str, tuple[Column, ...]]] = []  # by WITH, where they can be seen
+        self.last_is_unread = False  # then the next item reads it: a query's frontier is that of what it reads
         self._names = 0
 
     # --- choices ---------------------------------------------------------------------------
 
+    def drawn(self, strategy: st.SearchStrategy[Any]) -> Any:
+        return self._draw(strategy)
+
     def one_of(self, choices: Sequence[Any]) -> Any:
-        return self._draw(st.sampled_from(list(choices)))
+        return self.drawn(st.sampled_from(list(choices)))
 
     def maybe(self) -> bool:
-        return self._draw(st.booleans())
+        return bool(self.drawn(st.booleans()))
 
     def number(self, least: int, most: int) -> int:
-        return self._draw(st.integers(least, most))
+        return int(self.drawn(st.integers(least, most)))
 
     def kinds(self, among: Sequence[str] = KINDS) -> tuple[str, ...]:
-        return tuple(self._draw(st.lists(st.sampled_from(among), min_size=1, max_size=3)))
+        return tuple(self.drawn(st.lists(st.sampled_from(among), min_size=1, max_size=3)))
 
     def fresh(self, letter: str) -> str:
         self._names += 1
@@ -141,9 +149,10 @@ class Writer:
 
     @contextmanager
     def naming(self, name: str, columns: tuple[Column, ...]) -> Iterator[None]:
-        self._named.append((name, columns))
+        self.named.append((name, columns))
+        self.last_is_unread = True
         yield
-        self._named.pop()
+        self.named.pop()
 
     # --- FROM and WHERE --------------------------------------------------------------------
 
@@ -157,22 +166,19 @@ class Writer:
     def item(self, depth: int) -> tuple[str, list[Column]]:
         """One item, and its columns with its alias before them."""
         ways = ITEMS if depth > 1 and len(self.items) < MOST_ITEMS else SHALLOW_ITEMS
-        text, alias, columns = self.one_of([*ways, *([named_query] * 3 if self.named else [])])(self, depth)
+        named = [named_query] * 3 if self.named else []
+        text, alias, columns = self.one_of(named if self.last_is_unread else [*ways, *named])(self, depth)
         return text, [Column(f"{alias}.{column.name}", column.kind) for column in columns]
 
     def windowed(self, item: Windowed) -> tuple[str, str, tuple[Column, ...]]:
         self.items.append(item)
         return f"{{{len(self.items) - 1}}}", alias_of(len(self.items) - 1), item.columns
 
-    @property
-    def named(self) -> Sequence[tuple[str, tuple[Column, ...]]]:
-        return self._named
-
     def shortened(self, scope: list[Column]) -> list[Column]:
         """Columns without their aliases where that says the same, or as they are."""
         if self.maybe():
             return scope
-        bare = [column.name.rsplit(".", 1)[-1] for column in scope]
+        bare = [_bare(column) for column in scope]
         return [replace(column, name=name) if bare.count(name) == 1 else column for column, name in zip(scope, bare, strict=True)]
 
     def _joined(self, left: str, scope: list[Column], depth: int) -> tuple[str, list[Column]]:
@@ -180,13 +186,13 @@ class Writer:
         kind = self.one_of(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN"])
         shared = self._shared(scope, own)
         # a column of an earlier USING is ambiguous beside one of the same name
-        scope = [column for column in scope if not any(other.name.endswith(f".{column.name}") for other in own)]
+        scope = [column for column in scope if not any(_bare(other) == column.name for other in own)]
         if kind == "CROSS JOIN":
             return f"{left} CROSS JOIN {right}", [*scope, *own]
         after = scope if kind in ("SEMI JOIN", "ANTI JOIN") else [*scope, *own]
         if shared and self.maybe():
             name = self.one_of(shared)
-            merged = next(Column(name, column.kind) for column in own if column.name.endswith(f".{name}"))
+            merged = next(Column(name, column.kind) for column in own if _bare(column) == name)
             return f"{left} {kind} {right} USING ({name})", [merged, *after]
         return f"{left} {kind} {right} ON {self.join_condition(scope, own)}", after
 
@@ -194,8 +200,8 @@ class Writer:
         """The names that USING could name: once on each side, of one kind."""
         found = []
         for column in own:
-            name = column.name.split(".")[1]
-            same = [other for other in scope if other.name == name] or [other for other in scope if other.name.endswith(f".{name}")]
+            name = _bare(column)
+            same = [other for other in scope if other.name == name] or [other for other in scope if _bare(other) == name]
             if len(same) == 1 and same[0].kind == column.kind != "mean":
                 found.append(name)
         return found
@@ -293,7 +299,7 @@ QUERIES = (*SHALLOW_QUERIES, grouped, combined, with_name)
 def windowed_stream(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
     stream = w.one_of(sorted(STREAMS))
     columns = columns_of(stream)
-    return w.windowed(Windowed(stream, None, columns, w._draw(windows(columns))))
+    return w.windowed(Windowed(stream, None, columns, w.drawn(windows(columns))))
 
 
 def windowed_rows(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
@@ -302,7 +308,7 @@ def windowed_rows(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
     scope = columns_of(stream)
     listed, columns = w.listed(w.kinds(EXACT_KINDS), lambda kind: w.value(kind, scope))
     where = f" WHERE {w.condition(scope)}" if w.number(0, 2) == 0 else ""
-    return w.windowed(Windowed(stream, f"SELECT {listed} FROM {stream}{where}", columns, w._draw(windows(columns))))
+    return w.windowed(Windowed(stream, f"SELECT {listed} FROM {stream}{where}", columns, w.drawn(windows(columns))))
 
 
 def subquery(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
@@ -311,7 +317,8 @@ def subquery(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
 
 
 def named_query(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
-    (name, columns), alias = w.one_of(w.named), w.fresh("t")
+    (name, columns), alias = w.named[-1] if w.last_is_unread else w.one_of(w.named), w.fresh("t")
+    w.last_is_unread = False
     return f"{name} AS {alias}", alias, columns
 
 
@@ -325,7 +332,7 @@ ITEMS = (*SHALLOW_ITEMS, subquery)
 
 def exists(w: Writer, outer: Scope, depth: int) -> str:
     source, scope = w.source(depth)
-    conditions = [w.join_condition(_qualified(outer), scope)] if w.number(0, 3) > 0 else []
+    conditions = [w.join_condition(_from_within(outer, scope), scope)] if w.number(0, 3) > 0 else []
     conditions += [w.condition(scope)] if w.number(0, 3) == 0 else []
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"{w.one_of(['', 'NOT '])}EXISTS (SELECT 1 FROM {source}{where})"
@@ -334,7 +341,7 @@ def exists(w: Writer, outer: Scope, depth: int) -> str:
 def in_rows(w: Writer, outer: Scope, depth: int) -> str:
     kind = w.one_of(["int", "text", "decimal"])
     source, scope = w.source(depth)
-    where = f" WHERE {w.join_condition(_qualified(outer), scope)}" if w.maybe() else ""
+    where = f" WHERE {w.join_condition(_from_within(outer, scope), scope)}" if w.maybe() else ""
     return f"{w.value(kind, outer)} {w.one_of(['', 'NOT '])}IN (SELECT {w.value(kind, scope)} FROM {source}{where})"
 
 
@@ -345,9 +352,17 @@ def in_query(w: Writer, outer: Scope, depth: int) -> str:
     return f"{w.value(kind, outer)} {w.one_of(['', 'NOT '])}IN ({query.text()})"
 
 
-def _qualified(scope: Scope) -> Scope:
-    """What an inner query can name without meaning a column of its own."""
-    return [column for column in scope if "." in column.name]
+def _from_within(outer: Scope, inner: Scope) -> Scope:
+    """How an inner query can name the outer one's columns: without an alias where it has no such name itself."""
+    hidden, names = {_bare(column) for column in inner}, [_bare(column) for column in outer]
+    qualified = [column for column in outer if "." in column.name]
+    merged = [column for column in outer if "." not in column.name and column.name not in hidden]
+    short = [Column(_bare(column), column.kind) for column in qualified if _bare(column) not in hidden and names.count(_bare(column)) == 1]
+    return [*qualified, *merged, *short]
+
+
+def _bare(column: Column) -> str:
+    return column.name.rsplit(".", 1)[-1]
 
 
 SUBQUERY_CONDITIONS = (exists, in_rows, in_query)

@@ -206,8 +206,8 @@ class Oracle:
 
     def _report(self, found: Bag, expected: Bag, t: int) -> str:
         windows = [
-            f"  {item.text(table_of(i))}\n    before {before}\n    now    {now}"
-            for i, (item, before, now) in enumerate(zip(self._query.items, self.contents(t - 1), self.contents(t), strict=True))
+            f"  {text}\n    before {before}\n    now    {now}"
+            for text, before, now in zip(self._query.item_texts, self.contents(t - 1), self.contents(t), strict=True)
         ]
         too_much, too_little = dict(found - expected), dict(expected - found)
         return "\n".join(
