@@ -153,10 +153,17 @@ class StreamModel:
 Action = tuple[str, Any]
 
 
+CELLS: tuple[st.SearchStrategy[Any], ...] = (
+    st.integers(-3, 30),
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([0, 1, 2, 3, None]),
+)
+
+
 @st.composite
-def actions(draw: st.DrawFn, *, most: int = 8) -> list[Action]:
-    """What happens to the database, in order; ends with a flush."""
-    cells = st.tuples(st.integers(-3, 30), st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2, 3, None]))
+def actions(draw: st.DrawFn, *, most: int = 8, more_cells: tuple[st.SearchStrategy[Any], ...] = ()) -> list[Action]:
+    """What happens to the database, in order; ends with a flush.  Rows are (ts, k, v) and `more_cells`."""
+    cells = st.tuples(*CELLS, *more_cells)
     step = st.one_of(
         st.tuples(st.just("insert"), st.lists(cells, max_size=6)),
         st.tuples(st.just("insert"), st.lists(cells, max_size=6).map(sorted_by_time)),

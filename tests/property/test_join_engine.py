@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inline import InlineRunner, open_inline
 from millstream.core.instant import BEGINNING
-from millstream.plan.rewrite import RULES
-from millstream.runtime import tick
 from property.engine_model import WINDOWS, Action, Bag, Row, StreamModel, WindowModel, actions
+from property.engine_run import Engine, engines, running
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
 DDL = "CREATE STREAM {name} (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}"
@@ -329,10 +325,7 @@ class Case:
     windows: tuple[WindowModel, ...]
     slack: tuple[int, int]
     partition: tuple[str, str]
-    buckets: int
-    rows_a_step: int
-    map_stage_rows: int
-    rules_off: frozenset[str]
+    engine: Engine
     history: list[tuple[str, Action]]  # the stream that an insertion goes to
 
 
@@ -344,10 +337,7 @@ def cases() -> st.SearchStrategy[Case]:
         windows=st.tuples(*[st.sampled_from(WINDOWS)] * 3),
         slack=st.tuples(st.integers(0, 4), st.integers(0, 4)),
         partition=st.tuples(*[st.sampled_from(["", " PARTITION BY k", " PARTITION BY v"])] * 2),
-        buckets=st.integers(1, 3),
-        rows_a_step=st.sampled_from([1, 2, 5, 1000]),
-        map_stage_rows=st.sampled_from([1, 1000]),
-        rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
+        engine=engines(),
         history=steps.map(list),
     )
 
@@ -356,35 +346,20 @@ def cases() -> st.SearchStrategy[Case]:
 @settings(max_examples=350)
 def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
     join = JOINS[case.name]
-    runner = InlineRunner(case.rows_a_step)
     models = dict(zip("sr", map(StreamModel, case.slack), strict=True))
-    with tempfile.TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", case.map_stage_rows):
-        db = open_inline(directory, buckets=case.buckets, runner=runner, rules_off=case.rules_off)
+    with running(case.engine, models) as run:
         for name, slack, partition in zip("sr", case.slack, case.partition, strict=True):
-            db.execute(DDL.format(name=name, slack=slack, partition=partition))
-        db.execute("CREATE QUERY q AS " + join.sql.format(*(window.sql for window in case.windows)))
+            run.db.execute(DDL.format(name=name, slack=slack, partition=partition))
+        run.db.execute("CREATE QUERY q AS " + join.sql.format(*(window.sql for window in case.windows)))
         for stream, action in case.history:
-            match action:
-                case ("insert", rows):
-                    db.insert(stream, rows)
-                    models[stream].insert(rows)
-                case ("advance", ts):
-                    db.advance(ts)
-                    for model in models.values():
-                        model.advance(ts)
-                case ("flush", _):
-                    db.flush()
-                case ("lose caches", _):
-                    runner.lose_caches()
-                case ("reopen", _):
-                    db.close()
-                    db = open_inline(directory, buckets=case.buckets, runner=runner, rules_off=case.rules_off)
-        changes = changes_of(db.query("q").changes())
+            run.do(action, stream)
+        changes = changes_of(run.db.query("q").changes())
         assert_netted(changes)
         frontier = min(models[stream].frontier for stream in join.streams)
         assert all(instant <= max(frontier, BEGINNING) for instant, _, _ in changes)
         for t in range(FIRST, min(frontier, LAST) + 1):
             contents = [models[stream].window(window, t) for stream, window in zip(join.streams, case.windows, strict=False)]
             assert contents_at(changes, t) == join.answer(*contents), t
-        assert Counter(tuple(row.values()) for row in db.query("q").result().to_pylist()) == contents_at(changes, max(frontier, BEGINNING))
-        db.close()
+        assert Counter(tuple(row.values()) for row in run.db.query("q").result().to_pylist()) == contents_at(
+            changes, max(frontier, BEGINNING)
+        )

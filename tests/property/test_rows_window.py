@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from typing import Any
 from unittest.mock import patch
@@ -13,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inline import InlineRunner, open_inline
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators import rows_window
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.plan.window import RowsWindow
 from property.engine_model import Action, Row, StreamModel, actions
+from property.engine_run import Engine, engines, running
 from property.histories import contents_at, no_input
 from property.test_engine import FIRST, LAST, assert_netted, changes_of
 from property.test_engine import contents_at as answer_at
@@ -80,38 +79,22 @@ QUERIES = {
 @pytest.mark.parametrize("name", sorted(QUERIES))
 @settings(max_examples=60)
 @given(
-    history=actions(), spec=specs(), slack=st.integers(0, 3), buckets=st.integers(1, 3), partition=st.sampled_from(["", " PARTITION BY k"]),
-    rows_a_step=st.sampled_from([1, 3, 1000]),
+    history=actions(), spec=specs(), slack=st.integers(0, 3), partition=st.sampled_from(["", " PARTITION BY k"]), engine=engines(),
 )  # fmt: skip
 def test_answers_equal_recomputation_at_every_instant(
-    name: str, history: list[Action], spec: RowsWindow, slack: int, buckets: int, partition: str, rows_a_step: int
+    name: str, history: list[Action], spec: RowsWindow, slack: int, partition: str, engine: Engine
 ) -> None:
     sql, answer = QUERIES[name]
     window = "PARTITION BY k " if spec.partition_by else ""
     window += f"ROWS {spec.rows}" + (f" RANGE {spec.range_us} MICROSECONDS" if spec.range_us is not None else "")
-    runner, model = InlineRunner(rows_a_step), StreamModel(slack)
-    with tempfile.TemporaryDirectory() as directory:
-        db = open_inline(directory, buckets=buckets, runner=runner)
-        db.execute(f"CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}")
-        db.execute("CREATE QUERY q AS " + sql.format(window=f"[{window}]"))
+    model = StreamModel(slack)
+    with running(engine, {"s": model}) as run:
+        run.db.execute(f"CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}")
+        run.db.execute("CREATE QUERY q AS " + sql.format(window=f"[{window}]"))
         for action in history:
-            match action:
-                case ("insert", rows):
-                    db.insert("s", rows)
-                    model.insert(rows)
-                case ("advance", ts):
-                    db.advance(ts)
-                    model.advance(ts)
-                case ("flush", _):
-                    db.flush()
-                case ("lose caches", _):
-                    runner.lose_caches()
-                case ("reopen", _):
-                    db.close()
-                    db = open_inline(directory, buckets=buckets, runner=runner)
-        changes = changes_of(db.query("q").changes())
+            run.do(action, "s")
+        changes = changes_of(run.db.query("q").changes())
         assert_netted(changes)
         arrived: list[tuple[int, Row]] = [(row[0], row) for row in model.rows]
         for t in range(FIRST, min(model.frontier, LAST) + 1):
             assert answer_at(changes, t) == answer(newest(arrived, t, spec, 1 if spec.partition_by else None)), t
-        db.close()

@@ -35,7 +35,7 @@ from millstream.language.subquery_values import Value, Values, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Project, ToStream
+from millstream.plan.logical import Aggregate, BoundQuery, Filter, Project, ToStream, moving
 
 
 def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
@@ -65,7 +65,7 @@ class _Binder:
         kind = tree.args.get("to_stream")
         if kind is None and not bound.has_window and bound.grows_only:
             kind = "istream"
-        plan = ToStream(bound.plan, kind) if kind is not None else bound.plan
+        plan = ToStream(bound.plan, kind, moving(bound.plan) if kind == "rstream" else ()) if kind is not None else bound.plan
         return BoundQuery(plan, tuple(visible.name for visible in bound.columns), self._sql)
 
     def body(self, tree: exp.Expr) -> BoundSelect:

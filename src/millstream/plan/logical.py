@@ -188,10 +188,15 @@ class Repeat:
 
 @dataclass(frozen=True)
 class ToStream:
-    """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever something moves."""
+    """ISTREAM: rows as they enter; DSTREAM: as they leave; RSTREAM: all rows whenever one of `moved_by` moves.
+
+    Those are the windows and relations as the user wrote them: rules move filters below a window, which changes when it
+    moves, but not these.
+    """
 
     input: Plan
     kind: Literal["istream", "dstream", "rstream"]
+    moved_by: tuple[Window | Scan, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -246,6 +251,13 @@ def scans(plan: Plan) -> tuple[Scan, ...]:
     if isinstance(plan, Scan):
         return (plan,)
     return tuple(scan for child in children(plan) for scan in scans(child))
+
+
+def moving(plan: Plan) -> tuple[Window | Scan, ...]:
+    """All windows and relations of the plan, from left to right."""
+    if isinstance(plan, Window) or (isinstance(plan, Scan) and plan.retracts):
+        return (plan,)
+    return tuple(part for child in children(plan) for part in moving(child))
 
 
 def _require(columns: frozenset[str], schema: Schema, what: str) -> None:

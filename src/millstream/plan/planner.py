@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from millstream.core.errors import NotSupported
 from millstream.plan.duckdb_sql import to_duckdb
+from millstream.plan.expression import Named, column
 from millstream.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -34,8 +35,6 @@ from millstream.plan.logical import (
     ToStream,
     Union,
     Window,
-    children,
-    scans,
 )
 from millstream.plan.physical import (
     AggregateExec,
@@ -63,6 +62,7 @@ from millstream.plan.physical import (
     WindowExec,
     receives,
 )
+from millstream.plan.rules.prune_columns import prune_columns
 from millstream.plan.window import RowsWindow
 
 
@@ -182,9 +182,12 @@ class _Planner:
 
     def _rstream(self, plan: ToStream) -> _Placed:
         below = self._gathered(self._place(plan.input))
-        moments = tuple(self._gathered(self._place(_bare_window(window))).node for window in _windows(plan.input))
-        moments += tuple(self._gathered(self._place(scan)).node for scan in scans(plan.input) if scan.retracts)
-        return _Placed(RStreamExec(below.node, moments, plan.schema), Single(), netted=True, append_only=True)
+        moments: list[Exec] = []
+        for part in plan.moved_by:
+            node = self._gathered(self._place(_narrowed(part)) if isinstance(part, Window) else self._net(self._place(part))).node
+            if node not in moments:  # a join may need one side several times
+                moments.append(node)
+        return _Placed(RStreamExec(below.node, tuple(moments), plan.schema), Single(), netted=True, append_only=True)
 
     def _net(self, placed: _Placed) -> _Placed:
         if placed.netted:
@@ -260,17 +263,11 @@ def _stage(node: Exec, fragments: list[Fragment]) -> int:
     return 1 + max((fragments[receive.fragment].stage for receive in receives(node)), default=0)
 
 
-def _windows(plan: Plan) -> list[Window]:
-    here = [plan] if isinstance(plan, Window) else []
-    return here + [window for child in children(plan) for window in _windows(child)]
-
-
-def _bare_window(window: Window) -> Window:
-    """The window over all rows of its stream, whatever filters were pushed below it: RSTREAM wakes up with each of them."""
-    (scan,) = scans(window)
+def _narrowed(window: Window) -> Plan:
+    """The window with as few columns as it can do with: only its moves count."""
     keys = window.spec.partition_by if isinstance(window.spec, RowsWindow) else ()
-    kept = tuple(column for column in scan.columns if column[0] in keys) or scan.columns[:1]
-    return replace(window, input=replace(scan, columns=kept))
+    kept = dict.fromkeys(keys) or window.schema.names[:1]
+    return prune_columns(Project(window, tuple(Named(name, column(name, window.schema[name].type)) for name in kept)))
 
 
 def _hashable(type_: pa.DataType) -> bool:

@@ -203,9 +203,9 @@ def test_a_subquery_in_from() -> None:
     ]
 
 
-def test_a_window_behind_a_subquery_is_the_window_of_its_stream() -> None:
+def test_a_window_behind_a_subquery_holds_the_rows_of_the_subquery() -> None:
     query = bind("SELECT a FROM (SELECT size AS a FROM trades WHERE size > 1) [RANGE 5 SECONDS] AS x")
-    assert lines(query.plan)[-3:] == ["filter `size` > 1", "window [RANGE 5 SECONDS]", "scan trades"]
+    assert lines(query.plan)[-4:] == ["window [RANGE 5 SECONDS]", "project `size` AS a", "filter `size` > 1", "scan trades"]
     assert not query.is_stream
 
 

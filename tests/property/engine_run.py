@@ -1,0 +1,79 @@
+"""A database and the models of its streams, driven through the same actions.
+
+What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
+a step, whether a map stage splits the rows, which rewrite rules are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+
+from inline import InlineRunner, open_inline
+from millstream.api import Database
+from millstream.plan.rewrite import RULES
+from millstream.runtime import tick
+from property.engine_model import Action, StreamModel
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How the engine runs."""
+
+    buckets: int
+    rows_a_step: int
+    map_stage_rows: int
+    rules_off: frozenset[str]
+
+
+def engines() -> st.SearchStrategy[Engine]:
+    return st.builds(
+        Engine,
+        buckets=st.integers(1, 3),
+        rows_a_step=st.sampled_from([1, 2, 5, 1000]),
+        map_stage_rows=st.sampled_from([1, 1000]),
+        rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
+    )
+
+
+class Run:
+    """`streams` are the models by the streams' names."""
+
+    def __init__(self, directory: str, engine: Engine, streams: Mapping[str, StreamModel]) -> None:
+        self._directory, self._engine, self.streams = directory, engine, streams
+        self._runner = InlineRunner(engine.rows_a_step)
+        self.db = self._open()
+
+    def do(self, action: Action, stream: str) -> None:
+        """An insertion goes to `stream`, all else to the whole database."""
+        match action:
+            case ("insert", rows):
+                self.db.insert(stream, rows)
+                self.streams[stream].insert(rows)
+            case ("advance", ts):
+                self.db.advance(ts)
+                for model in self.streams.values():
+                    model.advance(ts)
+            case ("flush", _):
+                self.db.flush()
+            case ("lose caches", _):
+                self._runner.lose_caches()
+            case ("reopen", _):
+                self.db.close()
+                self.db = self._open()
+
+    def _open(self) -> Database:
+        return open_inline(self._directory, buckets=self._engine.buckets, runner=self._runner, rules_off=self._engine.rules_off)
+
+
+@contextmanager
+def running(engine: Engine, streams: Mapping[str, StreamModel]) -> Iterator[Run]:
+    with TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", engine.map_stage_rows):
+        run = Run(directory, engine, streams)
+        yield run
+        run.db.close()
