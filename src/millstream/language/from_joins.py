@@ -42,7 +42,7 @@ def bind_joins(
     for join, kind, (_, own) in zip(joins, kinds, items[1:], strict=True):
         scopes.append(_scope_after(join, kind, scopes[-1], own.sources[0], sql))
     pending = [scopes[-1].bare(condition) for condition in conjuncts(where.this if where is not None else None)]
-    holding = list(pending)  # for every row of the answer
+    equated = scopes[-1].with_equal(pending)  # as in CQL: what WHERE equates may go by the common name
     whole = items[0][0]
     for i, (join, kind, (right, own)) in enumerate(zip(joins, kinds, items[1:], strict=True)):
         names = merged_names(join, scopes[i], own.sources[0], sql)
@@ -54,12 +54,10 @@ def bind_joins(
         if kind == "INNER" and not {"RIGHT", "FULL"} & {*kinds[i + 1 :]}:  # those bring rows back that WHERE is to judge
             fitting, pending = _fitting(pending, whole.plan, right.plan)
             conditions += fitting
-        if kind == "INNER" and set(kinds) == {"INNER"}:
-            holding += conditions
         whole = _combined(whole, right, kind, conditions, both)
         if kind == "FULL" and names:
             whole = replace(whole, plan=with_merged(whole.plan, scopes[i + 1], names, join))
-    return replace(whole, columns=scopes[-1].starred), scopes[-1].with_equal(holding), pending
+    return replace(whole, columns=scopes[-1].starred), equated, pending
 
 
 def _distinct_names(item: tuple[BoundSelect, Scope], before: list[tuple[BoundSelect, Scope]]) -> tuple[BoundSelect, Scope]:
