@@ -83,6 +83,17 @@ def _of_groups(groups: list[tuple[int, int | None]]) -> Bag:
     )
 
 
+def _distinct(rows: list[Row]) -> tuple[Any, ...]:
+    values = set(_values(rows))
+    return len(values), sum(values) if values else None, _sum(rows), len({(v, ts) for ts, _, v in rows if v is not None})
+
+
+def _conditional(rows: list[Row]) -> tuple[Any, ...]:
+    small = {k for _, k, v in rows if k is not None and v is not None and v < 2}
+    ones, both = sum(v == 1 for _, _, v in rows), sum(k is not None and v is not None for _, k, v in rows)
+    return len(_kept(rows)), _sum([row for row in rows if row[1] == "a"]), len(small), ones, both
+
+
 QUERIES = {
     "rows": QueryModel("SELECT k, v + 1 AS w FROM s {window}", lambda rows: Counter((k, None if v is None else v + 1) for _, k, v in rows)),
     "filtered": QueryModel("SELECT v FROM s {window} WHERE v > 1", lambda rows: Counter((v,) for _, _, v in _kept(rows))),
@@ -118,6 +129,15 @@ QUERIES = {
     "aggregate of aggregates": QueryModel(
         "SELECT n, count(*) AS groups, sum(s) AS s FROM (SELECT k, count(*) AS n, sum(v) AS s FROM s {window} GROUP BY k) AS t GROUP BY n",
         lambda rows: _of_groups([(len(g), _sum(g)) for g in _grouped(rows, lambda row: row[1]).values()]),
+    ),
+    "distinct aggregates": QueryModel(
+        "SELECT k, count(DISTINCT v) AS c, sum(DISTINCT v) AS s, sum(v) AS t, count(DISTINCT v, ts) AS p FROM s {window} GROUP BY k",
+        lambda rows: Counter((k, *_distinct(group)) for k, group in _grouped(rows, lambda row: row[1]).items()),
+    ),
+    "filtered aggregates": QueryModel(
+        """SELECT count(*) FILTER (WHERE v > 1) AS n, sum(v) FILTER (WHERE k = 'a') AS s, count(DISTINCT k) FILTER (WHERE v < 2) AS d,
+        count_if(v = 1) AS ones, count(k, v) AS b FROM s {window}""",
+        lambda rows: Counter([_conditional(rows)]),
     ),
     "distinct": QueryModel("SELECT DISTINCT k FROM s {window}", lambda rows: Counter({(k,) for _, k, _ in rows})),
 }

@@ -14,10 +14,12 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped
+from millstream.core.errors import MillstreamError, NotGrouped, TypeMismatch
+from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, read_aggregate
+from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.canonical import canonical
+from millstream.language.coercion import BOOLEAN, VOID, is_atomic, named
 from millstream.language.column_names import shown
-from millstream.language.scalar import aggregate_argument_cast, aggregate_type
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, plan_column
 from millstream.language.spans import span_of
@@ -25,26 +27,6 @@ from millstream.language.typed import bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named
 from millstream.plan.logical import Aggregate, AggregateCall, Plan, Project
-
-FUNCTIONS = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
-_OTHERS = frozenset(
-    [
-        "any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "bit_and", "bit_or", "bit_xor", "bool_and",
-        "bool_or", "collect_list", "collect_set", "corr", "count_if", "count_min_sketch", "covar_pop", "covar_samp", "every", "first",
-        "first_value",
-        "grouping", "grouping_id", "histogram_numeric", "kurtosis", "last", "last_value", "listagg", "max_by", "median", "min_by", "mode",
-        "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "skewness", "some", "std", "stddev", "stddev_pop",
-        "stddev_samp", "string_agg", "try_avg", "try_sum", "var_pop", "var_samp", "variance",
-    ]
-)  # fmt: skip
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and (node.name.lower() in FUNCTIONS or node.name.lower() in _OTHERS)
-
-
-def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
-    return next((node for node in tree.walk() if is_aggregate(node)), None)
 
 
 def refuse_aggregate(tree: exp.Expr, clause: str, sql: str, place: exp.Expr | None = None) -> None:
@@ -132,45 +114,38 @@ class Grouping:
 
     def _call(self, node: exp.Expr) -> str:
         """The column of an aggregate; equal ones share it."""
-        function, argument = self._checked(node)
-        text = f"{function}({canonical(argument) if argument is not None else '*'})"
-        if text not in self._calls:
-            name = f"_agg{len(self._calls)}"
-            self._calls[text] = self._bound_call(function, argument, node, name)
-            self._types[name] = self._calls[text].type
-        return self._calls[text].name
-
-    def _checked(self, node: exp.Expr) -> tuple[str, exp.Expr | None]:
-        """The function, and its argument unless it only counts rows."""
-        sql, written, arguments = self._scope.sql, node.name.lower(), node.expressions
-        function = FUNCTIONS.get(written)
-        if function is None:
-            raise not_supported(f"the aggregate {written}", node, sql, "count, sum, avg, min and max are.")
-        for argument in arguments:
+        written = read_aggregate(node)
+        for argument in written.arguments:
             inner = find_aggregate(argument)
             if inner is not None:
                 hint = "Compute the inner one in a query of its own."
-                raise NotGrouped(f"an aggregate cannot stand inside {written}(...)", hint=hint, span=span_of(inner), sql=sql)
-        if function == "count" and len(arguments) > 1:
-            raise not_supported("count over several columns", node, sql)
-        if len(arguments) != 1:
-            raise ArityMismatch(f"{written} takes one argument, not {len(arguments)}", span=span_of(node), sql=sql)
-        counts_rows = function == "count" and isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean)
-        return function, None if counts_rows else arguments[0]
+                raise NotGrouped(
+                    f"an aggregate cannot stand inside {written.name}(...)", hint=hint, span=span_of(inner), sql=self._scope.sql
+                )
+        arguments = ", ".join(map(canonical, written.arguments))
+        text = f"{written.function}({arguments}) {written.distinct} {written.parameters} {written.wants_boolean}"
+        if text not in self._calls:
+            name = f"_agg{len(self._calls)}"
+            self._calls[text] = self._bound_call(written, node, name)
+            self._types[name] = self._calls[text].type
+        return self._calls[text].name
 
-    def _bound_call(self, function: str, argument: exp.Expr | None, node: exp.Expr, name: str) -> AggregateCall:
-        if argument is None:
+    def _bound_call(self, written: WrittenAggregate, node: exp.Expr, name: str) -> AggregateCall:
+        function = written.function
+        if not written.arguments:
             return AggregateCall(name, function, None, aggregate_type(function, None))
-        value = bind_over(argument, self._scope, self._scope.sql)
+        values = [bind_over(argument, self._scope, self._scope.sql) for argument in written.arguments]
         try:
-            type_ = aggregate_type(function, value.type)
+            type_ = _result_type(written, values)
         except MillstreamError as error:
             error.span = error.span or span_of(node)
             raise
-        wanted, text = aggregate_argument_cast(function, value.type), canonical(argument)
+        wanted, text = aggregate_argument_cast(function, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
-            value, text = cast(value, wanted), f"{text}::{wanted}"
-        return AggregateCall(name, function, self._input(value, text, f"_arg{len(self._inputs)}").name, type_)
+            values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
+        texts = [text, *map(canonical, written.arguments[1:])]
+        argument, *more = [self._input(value, text, f"_arg{len(self._inputs)}").name for value, text in zip(values, texts, strict=True)]
+        return AggregateCall(name, function, argument, type_, tuple(more), written.distinct, written.parameters)
 
     def _input(self, value: Expr, text: str, fresh: str) -> Named:
         """The column below the aggregate that computes `value`; a bare column keeps its name."""
@@ -179,3 +154,12 @@ class Grouping:
         if text not in self._inputs:
             self._inputs[text] = Named(name, value)
         return self._inputs[text]
+
+
+def _result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
+    first, *more = (value.type for value in values)
+    if written.wants_boolean and written.function != "count" and first not in (BOOLEAN, VOID):
+        raise TypeMismatch(f"{written.name} takes a BOOLEAN, not {named(first)}")
+    if written.function in ("min_by", "max_by") and not is_atomic(more[0]):
+        raise TypeMismatch(f"{written.name} cannot order by {named(more[0])}")
+    return aggregate_type(written.function, first)

@@ -20,7 +20,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
-from millstream.language.aggregate_binder import Grouping, find_aggregate, is_aggregate, refuse_aggregate
+from millstream.language.aggregate_binder import Grouping, refuse_aggregate
+from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from

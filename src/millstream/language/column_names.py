@@ -25,6 +25,8 @@ _CAPITALS = frozenset(
 _CASTS = frozenset(
     ["bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "smallint", "string", "timestamp", "tinyint"]
 )
+# their flag for IGNORE NULLS is not shown
+_TIMED = frozenset(["first", "first_value", "any_value", "last", "last_value"])
 # what Spark fills in for arguments that were left out: (number of arguments given, the rest)
 _TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DEFAULTS: dict[str, tuple[int, str]] = {
@@ -78,7 +80,7 @@ def shown(tree: exp.Expr) -> str:
     match tree:
         case exp.Anonymous():
             return _call(tree.name.lower(), tree.expressions)
-        case exp.Paren():
+        case exp.Paren() | exp.IgnoreNulls() | exp.RespectNulls():
             return shown(tree.this)
         case exp.Alias():
             return f"{shown(tree.this)} AS {tree.alias}"
@@ -177,6 +179,8 @@ def _special(tree: exp.Expr) -> str:
 
 def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
     texts = [shown(argument) for argument in arguments]
+    if name in _TIMED:
+        texts = texts[:1]
     if name in _CASTS and len(texts) == 1:
         return texts[0]
     if name == "count" and texts == ["*"]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millstream.core.errors import ColumnNotFound
-from millstream.language.aggregate_binder import find_aggregate, refuse_aggregate
+from millstream.language.aggregate_binder import refuse_aggregate
+from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.scope import Scope
 from millstream.language.select_list import Item, refuse_stars, with_aliases
 from millstream.language.spans import span_of

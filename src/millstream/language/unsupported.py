@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millstream.core.errors import NotSupported
+from millstream.language.aggregate_syntax import is_part_of_aggregate
 from millstream.language.spans import span_of
 
 _SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint", "with_"}
@@ -63,7 +64,7 @@ def check_source(source: exp.Table | exp.Subquery, sql: str) -> None:
 def check_expression(tree: exp.Expr, sql: str) -> None:
     for node in tree.walk():
         for kind, what in _EXPRESSIONS.items():
-            if isinstance(node, kind):
+            if isinstance(node, kind) and not is_part_of_aggregate(node):
                 raise not_supported(what, node, sql)
 
 

@@ -59,7 +59,7 @@ class AggregateOp(Operator):
         codes = self._encode(batch.rows)
         changes, first = self._assign_slots(batch, codes)
         values = [
-            aggregate.add(changes, plain(batch.rows.column(call.argument)) if call.argument else None)
+            aggregate.add(changes, [plain(batch.rows.column(name)) for name in call.columns])
             for aggregate, call in zip(self._aggregates, self._calls, strict=True)
         ]
         out = self._emit(batch, changes, first, values)

@@ -67,11 +67,17 @@ from unit.language.corpus import error_of
         ("SELECT late FROM trades.late", "NOT_SUPPORTED", "trades"),
         ("SELECT id FROM range(5)", "NOT_SUPPORTED", "range(5)"),
         ("SELECT sum(size) OVER (PARTITION BY sym) FROM trades", "NOT_SUPPORTED", "sum(size) OVER (PARTITION BY sym)"),
-        ("SELECT count(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "sym"),
-        ("SELECT count(DISTINCT) FROM trades", "NOT_SUPPORTED", "count(DISTINCT)"),
-        ("SELECT sum(size) FILTER (WHERE size > 1) FROM trades", "NOT_SUPPORTED", "sum(size) FILTER (WHERE size > 1)"),
-        ("SELECT stddev(size) FROM trades", "NOT_SUPPORTED", "stddev(size)"),
-        ("SELECT count(sym, size) FROM trades", "NOT_SUPPORTED", "count(sym, size)"),
+        ("SELECT count(DISTINCT) FROM trades", "ARITY_MISMATCH", "count(DISTINCT)"),
+        ("SELECT sum(DISTINCT size, size) FROM trades", "ARITY_MISMATCH", "sum(DISTINCT size, size)"),
+        ("SELECT sum(size) FILTER (WHERE max(size) > 1) FROM trades", "NOT_GROUPED", "max(size)"),
+        ("SELECT upper(sym) FILTER (WHERE size > 1) FROM trades", "NOT_SUPPORTED", "upper(sym) FILTER (WHERE size > 1)"),
+        ("SELECT upper(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "sym"),
+        ("SELECT first(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "first(DISTINCT sym)"),
+        ("SELECT first(sym, size) FROM trades", "TYPE_MISMATCH", "size"),
+        ("SELECT bool_and(size) FROM trades", "TYPE_MISMATCH", "bool_and(size)"),
+        ("SELECT min_by(sym, arr) FROM trades", "TYPE_MISMATCH", "min_by(sym, arr)"),
+        ("SELECT sum(size) IGNORE NULLS FROM trades", "NOT_SUPPORTED", "sum(size) IGNORE NULLS"),
+        ("SELECT kurtosis(size) FROM trades", "NOT_SUPPORTED", "kurtosis(size)"),
         ("SELECT sym FROM trades WHERE size IN (SELECT 1)", "NOT_SUPPORTED", "SELECT 1"),
         ("SELECT sym FROM trades WHERE EXISTS (SELECT 1)", "NOT_SUPPORTED", "SELECT 1"),
         ("SELECT sym FROM trades WHERE size = 1 OR EXISTS (SELECT 1 FROM trades)", "NOT_SUPPORTED", "EXISTS (SELECT 1 FROM trades)"),
@@ -122,10 +128,10 @@ def test_code_and_place(sql: str, code: str, underlined: str) -> None:
                              ^^^^^
   hint: Windows are for streams.""",
         """\
-[NOT_SUPPORTED] the aggregate stddev is not supported in a continuous query yet
-  SELECT stddev(size) FROM trades
-         ^^^^^^^^^^^^
-  hint: count, sum, avg, min and max are.""",
+[NOT_SUPPORTED] the aggregate kurtosis is not supported in a continuous query yet
+  SELECT kurtosis(size) FROM trades
+         ^^^^^^^^^^^^^^
+  hint: docs/functions.md lists those that are.""",
     ],
     ids=lambda text: text.splitlines()[0],
 )

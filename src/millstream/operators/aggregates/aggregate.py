@@ -69,8 +69,8 @@ class Aggregate(ABC):
         self.type = type_
 
     @abstractmethod
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        """Apply the changes; the value before (2 * slot) and after (2 * slot + 1) each slot."""
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        """Apply the changes, given the columns of the call; the value before (2 * slot) and after (2 * slot + 1) each slot."""
 
     @abstractmethod
     def result(self, codes: Ints, rows: Ints) -> Values:

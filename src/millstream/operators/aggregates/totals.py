@@ -52,8 +52,12 @@ class IntegerTotals(_FlatTotals):
 
     _width = integer_sum.WIDTH
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        values, valid, out = arrow_buffers.words(argument), valid_mask(argument), np.empty((2 * changes.slots, self._width), np.int64)
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        values, valid, out = (
+            arrow_buffers.words(arguments[0]),
+            valid_mask(arguments[0]),
+            np.empty((2 * changes.slots, self._width), np.int64),
+        )
         integer_sum.track_integer_sums(changes.code, changes.slot, changes.sign, values, valid, self._sums, out)
         return self._finish(out)
 
@@ -63,10 +67,10 @@ class DecimalTotals(_FlatTotals):
 
     _width = decimal_sum.WIDTH
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
         values, valid, out = (
-            arrow_buffers.decimal_words(argument),
-            valid_mask(argument),
+            arrow_buffers.decimal_words(arguments[0]),
+            valid_mask(arguments[0]),
             np.empty((2 * changes.slots, self._width), np.int64),
         )
         decimal_sum.sum_decimals(changes.code, changes.slot, changes.sign, values, valid, self._sums, out)
@@ -88,8 +92,8 @@ class DoubleTotals(Aggregate):
     def _finish(self, sums: Doubles, counts: Ints) -> Values:
         """Results of sums over so many values."""
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        bits, valid, progress = arrow_buffers.doubles(argument).view(np.int64), valid_mask(argument), np.zeros(2, np.int64)
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        bits, valid, progress = arrow_buffers.doubles(arguments[0]).view(np.int64), valid_mask(arguments[0]), np.zeros(2, np.int64)
         out, counts = np.empty(2 * changes.slots, np.float64), np.empty(2 * changes.slots, np.int64)
         while not float_sum.sum_doubles(
             changes.code, changes.slot, changes.sign, bits, valid, self._sums, self._odds, self._wide, progress, out, counts
