@@ -6,7 +6,9 @@ in a group the one that came first leaves first, and inside an instant rows ente
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from millstream.core.instant import BEGINNING, Micros
@@ -51,11 +53,26 @@ def beside(rows: Timed) -> list[Any]:
     return [x for x, _ in sorted(counted, key=lambda row: (order(row[1]), order(row[0])))]
 
 
+def variance(call: AggregateCall, rows: Timed) -> float | None:
+    """From exact sums, rounded once and then divided."""
+    values = [row[0] for _, row in rows if row[0] is not None]
+    n = len(values)
+    others = n - 1 if call.function.endswith("samp") else n
+    if others <= 0:
+        return None
+    if not all(abs(value) <= 1e150 for value in values):
+        return math.nan
+    exact = list(map(Fraction, values))
+    found = float(n * sum(x * x for x in exact) - sum(exact) ** 2) / (float(n) * others)
+    return math.sqrt(found) if call.function.startswith("stddev") else found
+
+
 FUNCTIONS: dict[str, Callable[[AggregateCall, Timed], Any]] = {
     "first": lambda call, rows: next(iter(in_time(rows)), None),
     "last": lambda call, rows: next(reversed(in_time(rows)), None),
     "min_by": lambda call, rows: next(iter(beside(rows)), None),
     "max_by": lambda call, rows: next(reversed(beside(rows)), None),
+    **dict.fromkeys(["var_samp", "var_pop", "stddev_samp", "stddev_pop"], variance),
 }
 
 

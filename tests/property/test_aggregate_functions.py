@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,3 +69,18 @@ def test_first_and_last_go_by_time(type_: str, data: st.DataObject) -> None:
 def test_the_value_beside_an_extreme(type_: str, by: str, data: st.DataObject) -> None:
     history = data.draw(histories(Schema.of(k="BOOLEAN", x=type_, y=by), size=40))
     check_all(history, call("min_by", "x y", type_), call("max_by", "x y", type_), COUNT_ROWS)
+
+
+DOUBLES = st.one_of(
+    st.none(),
+    st.sampled_from([0.1, 0.2, 0.7, -1.3, 3.0, 0.0, -0.0, 1e9 + 0.1, 1e9 + 0.2, 1e9 + 0.3]),
+    st.sampled_from([1e140, -1e140, 1e-100, 1e151, math.inf, math.nan]),
+    st.floats(-1e6, 1e6).map(lambda x: x if abs(x) > 1e-100 else 0.0),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(Schema.of(k="BOOLEAN", v="DOUBLE"), rows=st.tuples(st.booleans(), DOUBLES), size=30))
+def test_variances_are_exact(history: History) -> None:
+    functions = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+    check_all(history, *(call(function, "v", "DOUBLE") for function in functions), call("var_pop", "v", "DOUBLE", distinct=True))

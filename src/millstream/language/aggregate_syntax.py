@@ -29,6 +29,8 @@ FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
     "bool_and": ("min", 1, 1), "every": ("min", 1, 1), "bool_or": ("max", 1, 1), "any": ("max", 1, 1), "some": ("max", 1, 1),
     "first": ("first", 1, 2), "first_value": ("first", 1, 2), "any_value": ("first", 1, 2),
     "last": ("last", 1, 2), "last_value": ("last", 1, 2), "min_by": ("min_by", 2, 2), "max_by": ("max_by", 2, 2),
+    "stddev": ("stddev_samp", 1, 1), "std": ("stddev_samp", 1, 1), "stddev_samp": ("stddev_samp", 1, 1), "stddev_pop": ("stddev_pop", 1, 1),
+    "variance": ("var_samp", 1, 1), "var_samp": ("var_samp", 1, 1), "var_pop": ("var_pop", 1, 1),
 }  # fmt: skip
 GROUPING = frozenset(["grouping", "grouping_id"])
 

@@ -19,16 +19,20 @@ from millstream.language.coercion import (
     is_decimal,
     is_float,
     is_integral,
+    is_numeric,
     named,
 )
 
 _ADDED_UP = frozenset(["sum", "avg"])
+_AS_DOUBLES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 _KEPT = frozenset(["first", "last", "min_by", "max_by"])
 
 
 def aggregate_argument_cast(function: str, type_: pa.DataType) -> pa.DataType | None:
     """The type that the argument of an aggregate is cast to before it is added up; None: as it is."""
     if function.lower() in _ADDED_UP and type_ in (STRING, VOID):
+        return DOUBLE
+    if function.lower() in _AS_DOUBLES and type_ != DOUBLE and (is_numeric(type_) or type_ in (STRING, VOID)):
         return DOUBLE
     return None
 
@@ -51,6 +55,8 @@ def _type(function: str, argument: pa.DataType) -> pa.DataType | None:
         return argument if is_atomic(argument) or argument == VOID else None
     if function in _KEPT:
         return argument
+    if function in _AS_DOUBLES:
+        return DOUBLE if (aggregate_argument_cast(function, argument) or argument) == DOUBLE else None
     if function in _ADDED_UP:
         return _summed(function, aggregate_argument_cast(function, argument) or argument)
     return None

@@ -19,11 +19,14 @@ from millstream.operators.aggregates.distinct import DistinctAgg
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
 from millstream.operators.aggregates.pairs import DistinctValues
 from millstream.operators.aggregates.sum import DecimalSumAgg, DoubleSumAgg, IntegerSumAgg
+from millstream.operators.aggregates.variance import Moments, VarianceAgg
 from millstream.plan.logical import AggregateCall
 
 __all__ = ["Aggregate", "aggregates_for"]
 
 S = TypeVar("S")
+
+_VARIANCES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 
 
 def aggregates_for(calls: tuple[AggregateCall, ...], schema: Schema) -> tuple[Aggregate, ...]:
@@ -47,11 +50,20 @@ class _Maker:
         types = [self._schema[name].type for name in call.columns]
         if call.distinct:
             values, owner = self._share(("distinct", *call.columns), lambda: DistinctValues(types))
-            return DistinctAgg(self.aggregate(replace(call, more=(), distinct=False)), values, owner=owner)
-        made = _number(call, types[0]) or self._ordered(call, types)
+            # they see other values, so they share with one another only
+            inner, _ = self._share(("inside distinct", *call.columns), lambda: _Maker(self._schema))
+            return DistinctAgg(inner.aggregate(replace(call, more=(), distinct=False)), values, owner=owner)
+        made = _number(call, types[0]) or self._variance(call, types[0]) or self._ordered(call, types)
         if made is None:
             raise NotSupported(f"{call.function} of {type_name(types[0])} is not supported")
         return made
+
+    def _variance(self, call: AggregateCall, type_: pa.DataType) -> Aggregate | None:
+        if call.function not in _VARIANCES or not pa.types.is_floating(type_):
+            return None
+        moments, owner = self._share(("moments", call.argument), Moments)
+        root, sample = call.function.startswith("stddev"), call.function.endswith("samp")
+        return VarianceAgg(call.type, moments, owner=owner, sample=sample, root=root)
 
     def _ordered(self, call: AggregateCall, types: list[pa.DataType]) -> Aggregate | None:
         """Those that keep values in order."""
