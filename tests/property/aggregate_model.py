@@ -6,10 +6,14 @@ in a group the one that came first leaves first, and inside an instant rows ente
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
+
+import pyarrow as pa
 
 from millstream.core.instant import BEGINNING, Micros
 from millstream.operators.aggregate import AggregateOp
@@ -67,11 +71,55 @@ def variance(call: AggregateCall, rows: Timed) -> float | None:
     return math.sqrt(found) if call.function.startswith("stddev") else found
 
 
+def present(rows: Timed) -> list[Any]:
+    return [row[0] for _, row in rows if row[0] is not None]
+
+
+def percentile(call: AggregateCall, rows: Timed) -> Any:
+    values = sorted(present(rows), key=order)
+    if not values:
+        return None
+    one = _discrete if call.function == "percentile_approx" else _interpolated
+    found = [one(values, fraction) for fraction in call.parameters]
+    return found if pa.types.is_list(call.type) else found[0]
+
+
+def _discrete(values: list[Any], fraction: float) -> Any:
+    return values[max(math.ceil(fraction * len(values)) - 1, 0)]
+
+
+def _interpolated(values: list[float], fraction: float) -> float:
+    position = (len(values) - 1) * fraction
+    low, high = values[math.floor(position)], values[math.ceil(position)]
+    if comparable(low) == comparable(high):
+        return low
+    return (math.ceil(position) - position) * low + (position - math.floor(position)) * high
+
+
+def bits(operation: Callable[[int, int], int]) -> Callable[[AggregateCall, Timed], int | None]:
+    return lambda call, rows: functools.reduce(operation, present(rows)) if present(rows) else None
+
+
+def collected(rows: Timed) -> list[Any]:
+    return [value for value in in_time(rows) if value is not None]
+
+
+def once(rows: Timed) -> list[Any]:
+    return sorted({comparable(value): value for value in present(rows)}.values(), key=order)
+
+
 FUNCTIONS: dict[str, Callable[[AggregateCall, Timed], Any]] = {
     "first": lambda call, rows: next(iter(in_time(rows)), None),
     "last": lambda call, rows: next(reversed(in_time(rows)), None),
     "min_by": lambda call, rows: next(iter(beside(rows)), None),
     "max_by": lambda call, rows: next(reversed(beside(rows)), None),
+    "collect_list": lambda call, rows: collected(rows),
+    "collect_set": lambda call, rows: once(rows),
+    "bit_and": bits(operator.and_),
+    "bit_or": bits(operator.or_),
+    "bit_xor": bits(operator.xor),
+    "percentile": percentile,
+    "percentile_approx": percentile,
     **dict.fromkeys(["var_samp", "var_pop", "stddev_samp", "stddev_pop"], variance),
 }
 
@@ -117,8 +165,8 @@ def check(history: History, keys: tuple[str, ...], calls: tuple[AggregateCall, .
     """The changes add up to the definition at every instant, are netted, and do not show the cuts."""
 
     def changes(history: History) -> list[Change]:
-        operator = AggregateOp(history.schema, keys, calls)
-        return [*operator.start().changes(), *run(operator, history)]
+        running = AggregateOp(history.schema, keys, calls)
+        return [*running.start().changes(), *run(running, history)]
 
     cut = changes(history)
     assert_netted(cut)

@@ -84,3 +84,49 @@ DOUBLES = st.one_of(
 def test_variances_are_exact(history: History) -> None:
     functions = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
     check_all(history, *(call(function, "v", "DOUBLE") for function in functions), call("var_pop", "v", "DOUBLE", distinct=True))
+
+
+@pytest.mark.parametrize("type_", ORDERED)
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_lists_and_sets_of_every_ordered_type(type_: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=40))
+    check_all(history, call("collect_list", "v", f"ARRAY<{type_}>"), call("collect_set", "v", f"ARRAY<{type_}>"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(Schema.of(v="INT"), size=40))
+def test_lists_without_keys(history: History) -> None:
+    check_all(history, call("collect_list", "v", "ARRAY<INT>"), call("collect_set", "v", "ARRAY<INT>"), keys=())
+
+
+@pytest.mark.parametrize("type_", ["TINYINT", "INT", "BIGINT"])
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_bits(type_: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=30))
+    check_all(history, *(call(function, "v", type_) for function in ("bit_and", "bit_or", "bit_xor")))
+
+
+@settings(max_examples=80, deadline=None)
+@given(histories(Schema.of(k="BOOLEAN", v="DOUBLE"), size=40), st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])))
+def test_percentiles_between_values(history: History, fractions: tuple[float, float]) -> None:
+    check_all(
+        history,
+        AggregateCall("median", "percentile", "v", type_from_name("DOUBLE"), parameters=(0.5,)),
+        call("percentile", "v", "ARRAY<DOUBLE>", parameters=fractions),
+        call("percentile", "v", "DOUBLE", distinct=True, parameters=fractions[:1]),
+    )
+
+
+@pytest.mark.parametrize("type_", ["INT", "FLOAT", "DECIMAL(38,3)", "DATE"])
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_percentiles_that_are_values(type_: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=40))
+    one, several = (0.3,), (0.0, 0.5, 0.99, 1.0)
+    check_all(
+        history,
+        AggregateCall("some", "percentile_approx", "v", type_from_name(type_), parameters=one),
+        call("percentile_approx", "v", f"ARRAY<{type_}>", parameters=several),
+    )

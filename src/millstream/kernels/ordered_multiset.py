@@ -334,6 +334,29 @@ def kth(nodes: Address, root: int, k: int) -> int:
 
 
 @kernel
+def copy_keys(nodes: Address, root: int, once: bool, path: Address, out: Address, at: int) -> int:
+    """Write all keys in order, each once or as often as it is there, from out[at] on; the place behind them.  There is room."""
+    depth = 0 if root != EMPTY else -1
+    put(path, 0, root)
+    put(path, 1, 0)
+    while depth >= 0:
+        node, j = get(path, 2 * depth), get(path, 2 * depth + 1)
+        if j == get(nodes, node + _USED):
+            depth -= 1
+            continue
+        put(path, 2 * depth + 1, j + 1)
+        if get(nodes, node + _LEVEL) > 0:
+            depth += 1
+            put(path, 2 * depth, get(nodes, node + _CHILD + j))
+            put(path, 2 * depth + 1, 0)
+            continue
+        for _ in range(1 if once else get(nodes, node + _WEIGHT + j)):
+            put(out, at, get(nodes, node + _KEY + j))
+            at += 1
+    return at
+
+
+@kernel
 def keys_in_use(nodes: Ints) -> Ints:
     """Every key that some node holds, bounds included, in no order and with repetitions: what an Interner must keep."""
     out = np.empty(len(nodes) * FAN, np.int64)

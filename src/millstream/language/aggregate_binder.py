@@ -123,7 +123,7 @@ class Grouping:
                     f"an aggregate cannot stand inside {written.name}(...)", hint=hint, span=span_of(inner), sql=self._scope.sql
                 )
         arguments = ", ".join(map(canonical, written.arguments))
-        text = f"{written.function}({arguments}) {written.distinct} {written.parameters} {written.wants_boolean}"
+        text = f"{written.function}({arguments}) {written.distinct} {written.parameters} {written.gives_array} {written.wants_boolean}"
         if text not in self._calls:
             name = f"_agg{len(self._calls)}"
             self._calls[text] = self._bound_call(written, node, name)
@@ -162,4 +162,5 @@ def _result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
         raise TypeMismatch(f"{written.name} takes a BOOLEAN, not {named(first)}")
     if written.function in ("min_by", "max_by") and not is_atomic(more[0]):
         raise TypeMismatch(f"{written.name} cannot order by {named(more[0])}")
-    return aggregate_type(written.function, first)
+    type_ = aggregate_type(written.function, first)
+    return pa.list_(type_) if written.gives_array else type_

@@ -19,7 +19,6 @@ from millstream.language.functions_known import AGGREGATES
 from millstream.language.spans import span_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-_PARTS = (*_WRAPPERS, exp.Distinct, exp.Order, exp.Ordered)
 
 # name: (function, least and greatest number of arguments)
 FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
@@ -29,13 +28,20 @@ FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
     "bool_and": ("min", 1, 1), "every": ("min", 1, 1), "bool_or": ("max", 1, 1), "any": ("max", 1, 1), "some": ("max", 1, 1),
     "first": ("first", 1, 2), "first_value": ("first", 1, 2), "any_value": ("first", 1, 2),
     "last": ("last", 1, 2), "last_value": ("last", 1, 2), "min_by": ("min_by", 2, 2), "max_by": ("max_by", 2, 2),
+    "collect_list": ("collect_list", 1, 1), "array_agg": ("collect_list", 1, 1), "collect_set": ("collect_set", 1, 1),
+    "bit_and": ("bit_and", 1, 1), "bit_or": ("bit_or", 1, 1), "bit_xor": ("bit_xor", 1, 1),
+    "median": ("percentile", 1, 1), "percentile": ("percentile", 2, 2), "percentile_cont": ("percentile", 1, 1),
+    "percentile_approx": ("percentile_approx", 2, 3), "approx_percentile": ("percentile_approx", 2, 3),
+    "percentile_disc": ("percentile_approx", 1, 1),
     "stddev": ("stddev_samp", 1, 1), "std": ("stddev_samp", 1, 1), "stddev_samp": ("stddev_samp", 1, 1), "stddev_pop": ("stddev_pop", 1, 1),
     "variance": ("var_samp", 1, 1), "var_samp": ("var_samp", 1, 1), "var_pop": ("var_pop", 1, 1),
 }  # fmt: skip
 GROUPING = frozenset(["grouping", "grouping_id"])
 
 _OF_BOOLEANS = frozenset(["bool_and", "every", "bool_or", "any", "some", "count_if"])
-_SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by"])
+_SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", "bit_and", "bit_or"])
+_PERCENTILES = frozenset(["percentile", "percentile_approx", "approx_percentile"])
+_WITHIN_GROUP = frozenset(["percentile_cont", "percentile_disc"])
 _IN_TIME = frozenset(["first", "last"])
 _NOT_AGGREGATES = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
 
@@ -49,6 +55,7 @@ class WrittenAggregate:
     arguments: tuple[exp.Expr, ...]
     distinct: bool = False
     parameters: tuple[float, ...] = ()
+    gives_array: bool = False  # one answer for each parameter
 
     @property
     def wants_boolean(self) -> bool:
@@ -67,13 +74,14 @@ def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
 
 
 def is_part_of_aggregate(node: exp.Expr) -> bool:
-    """DISTINCT, FILTER, IGNORE NULLS or an order that belongs to an aggregate."""
-    if not isinstance(node, _PARTS):
-        return False
-    inner: exp.Expr | None = node
-    while isinstance(inner, _PARTS):
-        inner = inner.parent
-    return is_aggregate(node) or (inner is not None and is_aggregate(inner))
+    """DISTINCT, FILTER, IGNORE NULLS or WITHIN GROUP of an aggregate."""
+    above = node.parent
+    match node:
+        case exp.Ordered():
+            return above is not None and isinstance(above.parent, exp.WithinGroup) and is_aggregate(above.parent)
+        case exp.Distinct() | exp.IgnoreNulls() | exp.RespectNulls() if above is not None and is_aggregate(above):
+            return True
+    return isinstance(node, _WRAPPERS) and is_aggregate(node)
 
 
 def read_aggregate(node: exp.Expr) -> WrittenAggregate:
@@ -86,8 +94,8 @@ def read_aggregate(node: exp.Expr) -> WrittenAggregate:
 
 
 def _read(node: exp.Expr) -> WrittenAggregate:
-    condition, ignores_nulls, call = _unwrapped(node)
-    name, arguments = call.name.lower(), list(call.expressions)
+    parts = _unwrapped(node)
+    name, arguments = parts.call.name.lower(), list(parts.call.expressions)
     if name not in FUNCTIONS:
         raise NotSupported(
             f"the aggregate {name} is not supported in a continuous query yet", hint="docs/functions.md lists those that are."
@@ -99,38 +107,82 @@ def _read(node: exp.Expr) -> WrittenAggregate:
     if len(arguments) < least or (most is not None and len(arguments) > most):
         wanted = str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
         raise ArityMismatch(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(arguments)}")
-    if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
+    ignores_nulls = parts.ignores_nulls
+    if isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
         ignores_nulls, arguments[0] = ignores_nulls or isinstance(arguments[0], exp.IgnoreNulls), arguments[0].this
     if function in _IN_TIME:
-        return _in_time(name, function, arguments, condition, distinct, ignores_nulls)
+        return _in_time(name, function, arguments, parts.condition, distinct, ignores_nulls)
     if ignores_nulls:
         raise NotSupported(f"IGNORE NULLS says nothing to {name}", hint="It passes over NULL anyway.")
+    arguments, fractions, gives_array = _fractions(name, arguments, parts.order)
     if name == "approx_count_distinct":
         arguments, distinct = arguments[:1], True
     elif name == "count_if":
         arguments = [_when(arguments[0], exp.Literal.number(1))]
     elif name == "count" and not distinct:
-        arguments = _counted(arguments, condition)
-    if condition is not None and arguments:
+        arguments = _counted(arguments, parts.condition)
+    if parts.condition is not None:
         # the one that decides whether the row counts: y of min_by(x, y), else any
-        arguments[-1] = _when(condition, arguments[-1])
-    return WrittenAggregate(name, function, tuple(arguments), distinct and function not in _SAME_IF_DISTINCT)
+        arguments[-1] = _when(parts.condition, arguments[-1])
+    return WrittenAggregate(name, function, tuple(arguments), distinct and function not in _SAME_IF_DISTINCT, fractions, gives_array)
 
 
-def _unwrapped(node: exp.Expr) -> tuple[exp.Expr | None, bool, exp.Anonymous]:
-    """The condition of FILTER, whether IGNORE NULLS stands there, and the call."""
-    condition, ignores_nulls = None, False
-    while isinstance(node, _WRAPPERS):
-        match node:
+@dataclass
+class _Parts:
+    """A call, and what stands behind it."""
+
+    call: exp.Anonymous
+    condition: exp.Expr | None = None  # FILTER
+    ignores_nulls: bool = False
+    order: exp.Ordered | None = None  # WITHIN GROUP
+
+
+def _unwrapped(node: exp.Expr) -> _Parts:
+    parts, inner = _Parts(exp.Anonymous()), node
+    while isinstance(inner, _WRAPPERS):
+        match inner:
             case exp.Filter():
-                condition = node.expression.this
+                parts.condition = inner.expression.this
             case exp.IgnoreNulls():
-                ignores_nulls = True
+                parts.ignores_nulls = True
             case exp.WithinGroup():
-                raise NotSupported("WITHIN GROUP is not supported in a continuous query yet")
-        node = node.this
-    assert isinstance(node, exp.Anonymous)
-    return condition, ignores_nulls, node
+                if len(inner.expression.expressions) != 1:
+                    raise ArityMismatch("WITHIN GROUP takes one expression to order by")
+                parts.order = inner.expression.expressions[0]
+        inner = inner.this
+    assert isinstance(inner, exp.Anonymous)
+    parts.call = inner
+    return parts
+
+
+def _fractions(name: str, arguments: list[exp.Expr], order: exp.Ordered | None) -> tuple[list[exp.Expr], tuple[float, ...], bool]:
+    """The arguments of a percentile without its fractions, the fractions, and whether they are an array."""
+    if (order is not None) != (name in _WITHIN_GROUP):
+        raise NotSupported(f"{name} {'is not supported with' if order is not None else 'wants'} WITHIN GROUP (ORDER BY ...)")
+    if name == "median":
+        return arguments, (0.5,), False
+    if order is not None:
+        fractions, gives_array = _numbers(name, arguments[0])
+        if order.args.get("desc"):
+            if name == "percentile_disc":
+                raise NotSupported("percentile_disc with DESC is not supported in a continuous query yet")
+            fractions = tuple(1 - fraction for fraction in fractions)
+        return [order.this], fractions, gives_array
+    if name in _PERCENTILES:
+        return arguments[:1], *_numbers(name, arguments[1])
+    return arguments, (), False
+
+
+def _numbers(name: str, tree: exp.Expr) -> tuple[tuple[float, ...], bool]:
+    """Fractions written in the query: a number, or an array of numbers."""
+    is_array = isinstance(tree, exp.Anonymous) and tree.name.lower() == "array"
+    numbers = [part.this if isinstance(part, exp.Cast) else part for part in (tree.expressions if is_array else [tree])]
+    if not numbers or not all(isinstance(number, exp.Literal) and not number.is_string for number in numbers):
+        raise NotSupported(f"the fraction of {name} is a number written in the query, or an array of them", span=span_of(tree))
+    fractions = tuple(float(number.name) for number in numbers)
+    if not all(0 <= fraction <= 1 for fraction in fractions):
+        raise TypeMismatch(f"the fraction of {name} lies between 0 and 1", span=span_of(tree))
+    return fractions, is_array
 
 
 def _in_time(

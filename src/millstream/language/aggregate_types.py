@@ -16,6 +16,7 @@ from millstream.language.coercion import (
     STRING,
     VOID,
     is_atomic,
+    is_datetime,
     is_decimal,
     is_float,
     is_integral,
@@ -24,7 +25,7 @@ from millstream.language.coercion import (
 )
 
 _ADDED_UP = frozenset(["sum", "avg"])
-_AS_DOUBLES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop"])
+_AS_DOUBLES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "percentile"])
 _KEPT = frozenset(["first", "last", "min_by", "max_by"])
 
 
@@ -55,6 +56,12 @@ def _type(function: str, argument: pa.DataType) -> pa.DataType | None:
         return argument if is_atomic(argument) or argument == VOID else None
     if function in _KEPT:
         return argument
+    if function in ("collect_list", "collect_set"):
+        return pa.list_(argument)
+    if function in ("bit_and", "bit_or", "bit_xor"):
+        return argument if is_integral(argument) else None
+    if function == "percentile_approx":
+        return argument if is_numeric(argument) or is_datetime(argument) else None
     if function in _AS_DOUBLES:
         return DOUBLE if (aggregate_argument_cast(function, argument) or argument) == DOUBLE else None
     if function in _ADDED_UP:

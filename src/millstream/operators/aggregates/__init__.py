@@ -13,11 +13,14 @@ from millstream.core.schema import Schema, type_name
 from millstream.kernels.sort_keys import SortKeys, is_sortable
 from millstream.operators.aggregates.aggregate import Aggregate
 from millstream.operators.aggregates.avg import DecimalAvgAgg, DoubleAvgAgg, IntegerAvgAgg
+from millstream.operators.aggregates.bits import BitAgg
 from millstream.operators.aggregates.by_order import Beside, InTime, MaxByAgg, MinByAgg
+from millstream.operators.aggregates.collect import CollectListAgg, CollectSetAgg
 from millstream.operators.aggregates.count import CountAgg, CountRowsAgg
 from millstream.operators.aggregates.distinct import DistinctAgg
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
 from millstream.operators.aggregates.pairs import DistinctValues
+from millstream.operators.aggregates.percentile import PercentileAgg, Ranks
 from millstream.operators.aggregates.sum import DecimalSumAgg, DoubleSumAgg, IntegerSumAgg
 from millstream.operators.aggregates.variance import Moments, VarianceAgg
 from millstream.plan.logical import AggregateCall
@@ -79,6 +82,14 @@ class _Maker:
             case "first" | "last":
                 in_time, owner = self._share(("in time", *call.columns), lambda: InTime(types[0]))
                 return (MinByAgg if call.function == "first" else MaxByAgg)(call.type, in_time, owner=owner)
+            case "collect_list":
+                return CollectListAgg(call.type)
+            case "collect_set":
+                return CollectSetAgg(call.type)
+            case "percentile" | "percentile_approx":
+                ranks, owner = self._share(("ranks", call.argument), lambda: Ranks(SortKeys(types[0])))
+                discrete = call.function == "percentile_approx"
+                return PercentileAgg(call.type, ranks, call.parameters, owner=owner, discrete=discrete)
         return None
 
     def _share(self, key: tuple[Any, ...], make: Callable[[], S]) -> tuple[S, bool]:
@@ -106,4 +117,6 @@ def _number(call: AggregateCall, type_: pa.DataType) -> Aggregate | None:
             return DecimalAvgAgg(call.type, type_)
         case "avg" if pa.types.is_floating(type_):
             return DoubleAvgAgg(call.type)
+        case "bit_and" | "bit_or" | "bit_xor" if pa.types.is_integer(type_):
+            return BitAgg(call.type, call.function)
     return None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.kernels.compiled import Ints
-from millstream.operators.aggregates.aggregate import Aggregate, Changes, Values
+from millstream.operators.aggregates.aggregate import Aggregate, Changes, Results
 from millstream.operators.aggregates.pairs import DistinctValues
 from millstream.operators.operator import Arrays, prefixed, without_prefix
 
@@ -26,11 +26,11 @@ class DistinctAgg(Aggregate):
         self._values = values
         self._owner = owner  # one of those that share the multiplicities keeps them
 
-    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Results:
         flips = pa.array(self._values.flips(changes, arguments).astype(np.bool_))
         return self._inner.add(changes, [pc.if_else(flips, arguments[0], pa.scalar(None, arguments[0].type))])
 
-    def result(self, codes: Ints, rows: Ints) -> Values:
+    def result(self, codes: Ints, rows: Ints) -> Results:
         return self._inner.result(codes, rows)
 
     def reserve(self, capacity: int) -> None:
