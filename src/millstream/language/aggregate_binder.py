@@ -14,19 +14,20 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import MillstreamError, NotGrouped, TypeMismatch
-from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, read_aggregate
+from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch
+from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, is_grouping, read_aggregate
 from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.canonical import canonical
 from millstream.language.coercion import BOOLEAN, VOID, is_atomic, named
 from millstream.language.column_names import shown
+from millstream.language.grouping_sets import GROUPING, GROUPING_ID, groups_of, union_of_sets
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, plan_column
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named
-from millstream.plan.logical import Aggregate, AggregateCall, Plan, Project
+from millstream.plan.logical import AggregateCall, Plan, Project
 
 
 def refuse_aggregate(tree: exp.Expr, clause: str, sql: str, place: exp.Expr | None = None) -> None:
@@ -40,14 +41,16 @@ def refuse_aggregate(tree: exp.Expr, clause: str, sql: str, place: exp.Expr | No
 class Grouping:
     """Trees given to it have the plan's columns already (`Scope.bare`)."""
 
-    def __init__(self, scope: Scope, keys: list[exp.Expr]) -> None:
+    def __init__(self, scope: Scope, keys: list[exp.Expr], sets: list[list[exp.Expr]] | None = None) -> None:
         self._scope = scope
         self._inputs: dict[str, Named] = {}  # columns below the aggregate, by what they compute
         self._keys: dict[str, str] = {}  # column of each key, by what it computes
         self._calls: dict[str, AggregateCall] = {}
         self._types: dict[str, pa.DataType] = {}  # of the columns above the aggregate
+        self._flags: dict[str, tuple[tuple[str, ...], pa.DataType]] = {}  # grouping(..): the keys that each tells of
         for key in keys:
             self._add_key(key)
+        self._sets = None if sets is None else [[self._keys[canonical(key)] for key in chosen] for chosen in sets]
 
     def _add_key(self, key: exp.Expr) -> None:
         text = canonical(key)
@@ -71,7 +74,9 @@ class Grouping:
 
     def _rewritten(self, tree: exp.Expr) -> exp.Expr:
         name = self._keys.get(canonical(tree))
-        if name is None and is_aggregate(tree):
+        if name is None and is_grouping(tree):
+            name = self._flag(tree)
+        elif name is None and is_aggregate(tree):
             name = self._call(tree)
         if name is not None:
             return plan_column(name, tree)
@@ -96,19 +101,36 @@ class Grouping:
         """For `bind_scalar`, over the columns of the aggregate."""
         return column.name, self._types[column.name]
 
-    def plan(self, below: Plan) -> Aggregate:
+    def plan(self, below: Plan) -> Plan:
         """The aggregate with all that `above` has asked for."""
         # counting rows needs no column
         rows = Project(below, tuple(self._inputs.values())) if self._inputs else below
-        return Aggregate(rows, tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values()))
+        keys, calls = tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values())
+        if self._sets is None:
+            return groups_of(rows, keys, calls)
+        return union_of_sets(rows, keys, self._sets, calls, self._flags, self._scope)
 
     @property
-    def has_keys(self) -> bool:
-        return bool(self._keys)
+    def is_distinct(self) -> bool:
+        """The keys alone: more rows can only add to the answer."""
+        return bool(self._keys) and not self._calls and self._sets is None
 
-    @property
-    def has_calls(self) -> bool:
-        return bool(self._calls)
+    def _flag(self, node: exp.Expr) -> str:
+        """The column of grouping(key) or grouping_id(key, ..); without keys it tells of all."""
+        written, sql = node.name.lower(), self._scope.sql
+        if self._sets is None:
+            hint = "Group by ROLLUP, CUBE or GROUPING SETS."
+            raise NotGrouped(f"{written} tells grouping sets apart, and there are none", hint=hint, span=span_of(node), sql=sql)
+        if written == "grouping" and len(node.expressions) != 1:
+            raise ArityMismatch(f"grouping takes one key, not {len(node.expressions)}", span=span_of(node), sql=sql)
+        for key in node.expressions:
+            if not self.has_key(key):
+                raise NotGrouped(f"{written} takes keys of GROUP BY", span=span_of(key), sql=sql)
+        told = [self._keys[canonical(key)] for key in node.expressions] or list(dict.fromkeys(self._keys.values()))
+        name = f"_{written}_{'_'.join(told)}"
+        self._flags[name] = tuple(told), GROUPING if written == "grouping" else GROUPING_ID
+        self._types[name] = self._flags[name][1]
+        return name
 
     # --- aggregates ------------------------------------------------------------------------
 

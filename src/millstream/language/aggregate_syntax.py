@@ -36,7 +36,6 @@ FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
     "stddev": ("stddev_samp", 1, 1), "std": ("stddev_samp", 1, 1), "stddev_samp": ("stddev_samp", 1, 1), "stddev_pop": ("stddev_pop", 1, 1),
     "variance": ("var_samp", 1, 1), "var_samp": ("var_samp", 1, 1), "var_pop": ("var_pop", 1, 1),
 }  # fmt: skip
-GROUPING = frozenset(["grouping", "grouping_id"])
 
 _OF_BOOLEANS = frozenset(["bool_and", "every", "bool_or", "any", "some", "count_if"])
 _SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", "bit_and", "bit_or"])
@@ -67,6 +66,11 @@ def is_aggregate(node: exp.Expr) -> bool:
     while isinstance(node, _WRAPPERS):
         node = node.this
     return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES - _NOT_AGGREGATES
+
+
+def is_grouping(node: exp.Expr) -> bool:
+    """grouping(..) or grouping_id(..), which tell of the group and not of its rows."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id")
 
 
 def find_aggregate(tree: exp.Expr) -> exp.Expr | None:

@@ -25,7 +25,7 @@ from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
-from millstream.language.group_by import group_keys
+from millstream.language.group_by import group_by
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
@@ -136,9 +136,9 @@ class _Binder:
             source = with_condition(replace(source, plan=plan), scope, subquery, self)
             plan = source.plan
         items = bind_items(select, scope)
-        keys = group_keys(select.args.get("group"), items, scope)
-        if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
-            bound = self._grouped(replace(source, plan=plan), select, items, Grouping(scope, keys), scope)
+        group = group_by(select.args.get("group"), items, scope)
+        if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
+            bound = self._grouped(replace(source, plan=plan), select, items, Grouping(scope, group.keys, group.sets), scope)
         else:
             bound = self._projected(replace(source, plan=plan), items, scope)
         return self._distinct(bound, select) if select.args.get("distinct") else bound
@@ -163,8 +163,7 @@ class _Binder:
         plan: Plan = grouping.plan(source.plan)
         if condition is not None:
             plan = Filter(plan, bind_condition(condition, grouping, self._sql, "HAVING"))
-        # keys alone are DISTINCT: more rows can only add to the answer
-        grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys
+        grows_only = source.grows_only and grouping.is_distinct
         bound = self._projected(replace(source, plan=plan), above, grouping)
         return replace(bound, grows_only=grows_only, mixes_rows=True)
 
