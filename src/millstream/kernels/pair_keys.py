@@ -17,7 +17,7 @@ import pyarrow as pa
 from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.compiled import Bytes, Ints, kernel
-from millstream.kernels.interner import Interner
+from millstream.kernels.interner import LENGTH, Interner
 from millstream.kernels.sort_keys import Order, SortKeys, from_order_bytes, order_bytes
 
 
@@ -45,6 +45,11 @@ class PairKeys(SortKeys):
     def seconds(self, keys: Ints, valid: Bytes) -> pa.Array:
         """The second values; NULL where the key is not valid."""
         return self._parts(keys, valid)[1]
+
+    def all_seconds(self) -> pa.Array:
+        """The second value of every key there is, at the key's place."""
+        there = (self._pairs.spans[:, LENGTH] >= 0).astype(np.uint8)
+        return self.seconds(np.arange(len(there)), there)
 
     def _parts(self, keys: Ints, valid: Bytes) -> tuple[pa.Array, pa.Array]:
         offsets, data = self._pairs.gather(np.where(valid != 0, keys, -1) if len(valid) else keys)

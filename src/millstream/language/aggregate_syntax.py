@@ -42,7 +42,8 @@ _SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", 
 _PERCENTILES = frozenset(["percentile", "percentile_approx", "approx_percentile"])
 _WITHIN_GROUP = frozenset(["percentile_cont", "percentile_disc"])
 _IN_TIME = frozenset(["first", "last"])
-_NOT_AGGREGATES = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
+_ROW_MAKERS = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
+_NAMES = AGGREGATES - _ROW_MAKERS
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """A call of an aggregate, with all that stands behind it."""
     while isinstance(node, _WRAPPERS):
         node = node.this
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES - _NOT_AGGREGATES
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES
 
 
 def is_grouping(node: exp.Expr) -> bool:

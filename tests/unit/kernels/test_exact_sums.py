@@ -84,9 +84,9 @@ def test_wide_numbers_are_given_back() -> None:
         for value, sign in [(1.0, 1), (1e300, 1), (1e300, -1), (1.0, -1)]:
             result = sums.add(changes_of(codes, np.full(1000, sign, np.int8)), [pa.array(np.full(1000, value))])
         assert result.take(None).null_count == 1000
-    assert len(sums._wide) <= 2048
-    assert not sums._sums.any()
-    assert int(sums._wide[0, 1]) == len(sums._wide) - 1
+    assert len(sums._sums.wide) <= 2048
+    assert not sums._sums.sums.any()
+    assert int(sums._sums.wide[0, 1]) == len(sums._sums.wide) - 1
 
 
 def test_more_than_all_doubles_and_back() -> None:

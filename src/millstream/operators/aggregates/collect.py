@@ -26,10 +26,9 @@ from millstream.operators.operator import Arrays, prefixed, without_prefix
 
 @dataclass(frozen=True)
 class ListValues:
-    """A column of arrays: ranges of `elements`, which are keys.  Equal words = equal elements."""
+    """A column of arrays: ranges of words.  Equal words = equal elements."""
 
     type: pa.DataType
-    elements: Ints
     words: Ints
     starts: Ints
     lengths: Ints
@@ -40,8 +39,8 @@ class ListValues:
 
     def take(self, places: Places | None) -> pa.Array:
         places = np.arange(len(self.starts), dtype=np.int32) if places is None else places
-        offsets, elements = gather_lists(self.elements, self.starts, self.lengths, places)
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), self.build(elements), type=self.type)
+        offsets, words = gather_lists(self.words, self.starts, self.lengths, places)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), self.build(words), type=self.type)
 
 
 class _Lists(Multisets):
@@ -88,7 +87,7 @@ class CollectSetAgg(Aggregate):
         return self._values(*self._lists.current(codes))
 
     def _values(self, elements: Ints, starts: Ints, lengths: Ints) -> ListValues:
-        return ListValues(self.type, elements, frozen(elements), starts, lengths, self._lists.sort_keys.values)
+        return ListValues(self.type, frozen(elements), starts, lengths, self._lists.sort_keys.values)
 
     def reserve(self, capacity: int) -> None:
         self._lists.reserve(capacity)
@@ -123,11 +122,13 @@ class CollectListAgg(Aggregate):
         return self._values(*self._lists.current(codes))
 
     def _values(self, elements: Ints, starts: Ints, lengths: Ints) -> ListValues:
-        words = SortKeys(self.type.value_type).keys(self._built(elements))  # when a value came is not part of the answer
-        return ListValues(self.type, elements, words, starts, lengths, self._built)
-
-    def _built(self, elements: Ints) -> pa.Array:
-        return self._keys.seconds(elements, ALL_VALID)
+        # when a value came is not part of the answer: equal values have equal words
+        equal = SortKeys(self.type.value_type)
+        if len(elements) < self._keys.held():
+            words = equal.keys(self._keys.seconds(elements, ALL_VALID))
+        else:  # most values stand in many of the lists: each is looked at once
+            words = frozen(equal.keys(self._keys.all_seconds())[elements])
+        return ListValues(self.type, words, starts, lengths, equal.values)
 
     def reserve(self, capacity: int) -> None:
         self._lists.reserve(capacity)
