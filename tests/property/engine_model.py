@@ -6,6 +6,8 @@ Timestamps are small integers of microseconds, so that ties, expiries and slides
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -83,6 +85,44 @@ def _of_groups(groups: list[tuple[int, int | None]]) -> Bag:
     )
 
 
+def _distinct(rows: list[Row]) -> tuple[Any, ...]:
+    values = set(_values(rows))
+    return len(values), sum(values) if values else None, _sum(rows), len({(v, ts) for ts, _, v in rows if v is not None})
+
+
+def _of_sets(rows: list[Row]) -> Bag:
+    """ROLLUP(k, v): (k, v, the bits of those left out, rows, sum)."""
+    found: Bag = Counter()
+    for left_out, keys in ((0, lambda row: row[1:]), (1, lambda row: (row[1], None)), (3, lambda row: (None, None))):
+        groups = _grouped(rows, keys) if rows or left_out < 3 else {(None, None): []}
+        found.update((*key, left_out, len(group), _sum(group)) for key, group in groups.items())
+    return found
+
+
+def _statistics(rows: list[Row]) -> tuple[Any, ...]:
+    values = sorted(_values(rows))
+    n = len(values)
+    if not n:
+        return None, None, None, "", None, None
+    median = (values[(n - 1) // 2] + values[n // 2]) / 2
+    spread = n * sum(v * v for v in values) - sum(values) ** 2
+    xor = functools.reduce(operator.xor, values)
+    return (
+        median,
+        spread / n**2,
+        spread / (n * (n - 1)) if n > 1 else None,
+        " ".join(map(str, sorted(set(values)))),
+        any(v > 2 for v in values),
+        xor,
+    )
+
+
+def _conditional(rows: list[Row]) -> tuple[Any, ...]:
+    small = {k for _, k, v in rows if k is not None and v is not None and v < 2}
+    ones, both = sum(v == 1 for _, _, v in rows), sum(k is not None and v is not None for _, k, v in rows)
+    return len(_kept(rows)), _sum([row for row in rows if row[1] == "a"]), len(small), ones, both
+
+
 QUERIES = {
     "rows": QueryModel("SELECT k, v + 1 AS w FROM s {window}", lambda rows: Counter((k, None if v is None else v + 1) for _, k, v in rows)),
     "filtered": QueryModel("SELECT v FROM s {window} WHERE v > 1", lambda rows: Counter((v,) for _, _, v in _kept(rows))),
@@ -118,6 +158,27 @@ QUERIES = {
     "aggregate of aggregates": QueryModel(
         "SELECT n, count(*) AS groups, sum(s) AS s FROM (SELECT k, count(*) AS n, sum(v) AS s FROM s {window} GROUP BY k) AS t GROUP BY n",
         lambda rows: _of_groups([(len(g), _sum(g)) for g in _grouped(rows, lambda row: row[1]).values()]),
+    ),
+    "distinct aggregates": QueryModel(
+        "SELECT k, count(DISTINCT v) AS c, sum(DISTINCT v) AS s, sum(v) AS t, count(DISTINCT v, ts) AS p FROM s {window} GROUP BY k",
+        lambda rows: Counter((k, *_distinct(group)) for k, group in _grouped(rows, lambda row: row[1]).items()),
+    ),
+    "filtered aggregates": QueryModel(
+        """SELECT count(*) FILTER (WHERE v > 1) AS n, sum(v) FILTER (WHERE k = 'a') AS s, count(DISTINCT k) FILTER (WHERE v < 2) AS d,
+        count_if(v = 1) AS ones, count(k, v) AS b FROM s {window}""",
+        lambda rows: Counter([_conditional(rows)]),
+    ),
+    "statistics": QueryModel(
+        """SELECT k, median(v) AS m, var_pop(v) AS p, variance(v) AS s, array_join(collect_set(v), ' ') AS c, bool_or(v > 2) AS b,
+        bit_xor(v) AS x FROM s {window} GROUP BY k""",
+        lambda rows: Counter((k, *_statistics(group)) for k, group in _grouped(rows, lambda row: row[1]).items()),
+    ),
+    "grouping sets": QueryModel(
+        "SELECT k, v, grouping_id() AS g, count(*) AS n, sum(v) AS s FROM s {window} GROUP BY ROLLUP(k, v)", lambda rows: _of_sets(rows)
+    ),
+    "grouping sets of keys alone": QueryModel(
+        "SELECT k FROM s {window} GROUP BY GROUPING SETS (k, ())",
+        lambda rows: Counter([(None,), *((k,) for k in {row[1] for row in rows})]),
     ),
     "distinct": QueryModel("SELECT DISTINCT k FROM s {window}", lambda rows: Counter({(k,) for _, k, _ in rows})),
 }

@@ -209,11 +209,24 @@ def same_bytes(left: Address, left_start: int, right: Address, right_start: int,
     return True
 
 
+@intrinsic
+def swapped(typing_context: Any, word: Any) -> Any:
+    """swapped(word): the bytes of a word in the opposite order."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        return builder.bswap(args[0])
+
+    return types.uint64(types.uint64), generate
+
+
 @inlined
 def bytes_before(data: Address, left: int, left_length: int, right: int, right_length: int) -> bool:
     """Whether one range of bytes comes before another, byte by byte, a prefix before what it begins."""
     at, both = 0, min(left_length, right_length)
-    while at + 8 <= both and load_u64(data, left + at) == load_u64(data, right + at):
+    while at + 8 <= both:
+        one, other = load_u64(data, left + at), load_u64(data, right + at)
+        if one != other:
+            return swapped(one) < swapped(other)
         at += 8
     while at < both:
         if load_u8(data, left + at) != load_u8(data, right + at):

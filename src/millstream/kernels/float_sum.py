@@ -30,7 +30,7 @@ PLACE, ROW, FINITE = 5, 6, 7
 NAN, PLUS, MINUS, ODD = 0, 1, 2, 3
 ODD_WIDTH = 4
 UNSET, WIDE = 0, -1
-_LEAST_EXPONENT = -1074
+LEAST_EXPONENT = -1074
 _NEXT, _FREE = 0, 1
 
 NEXT_CHANGE, SLOTS = 0, 1
@@ -133,14 +133,34 @@ def _add_finite(sum_: Address, bits: int, sign: np.int64, wide: Address) -> None
 
 
 @inlined
+def add_finite(sum_: Address, bits: int, sign: np.int64, wide: Address) -> None:
+    """The same, and a sum of nothing forgets where its values were."""
+    _add_finite(sum_, bits, sign, wide)
+    if get(sum_, FINITE) == 0:
+        _leave_place(sum_, wide)
+
+
+@inlined
+def is_odd(bits: int) -> bool:
+    """Not finite."""
+    return (bits >> 52) & 0x7FF == 0x7FF
+
+
+@inlined
+def is_full(wide: Address) -> bool:
+    """One more value might find no wide number."""
+    return get(wide, _FREE) == 0
+
+
+@inlined
 def _sum(sum_: Address, odd: Address, wide: Address, scratch: Address) -> float:
     if get(odd, ODD) != 0:
         if get(odd, NAN) > 0 or (get(odd, PLUS) > 0 and get(odd, MINUS) > 0):
             return math.nan
         return math.inf if get(odd, PLUS) > 0 else -math.inf
     if get(sum_, PLACE) == WIDE:
-        return nearest_double(wide + 8 * WIDE_LIMBS * get(sum_, ROW), WIDE_LIMBS, _LEAST_EXPONENT, scratch)
-    return nearest_double(sum_, NARROW_LIMBS, 64 * (get(sum_, PLACE) - 1) + _LEAST_EXPONENT, scratch)
+        return nearest_double(wide + 8 * WIDE_LIMBS * get(sum_, ROW), WIDE_LIMBS, LEAST_EXPONENT, scratch)
+    return nearest_double(sum_, NARROW_LIMBS, 64 * (get(sum_, PLACE) - 1) + LEAST_EXPONENT, scratch)
 
 
 @kernel
@@ -155,7 +175,7 @@ def sum_doubles(
     some_null, wides = len(valid) > 0, address(wide)
     first_sum, first_odd, scratch = address(sums), address(odds), np.empty(LONGEST, np.int64)
     for i in range(progress[NEXT_CHANGE], len(code)):
-        if get(wides, _FREE) == 0:
+        if is_full(wides):
             progress[NEXT_CHANGE] = i
             return False
         if i + AHEAD < len(code):
@@ -167,14 +187,12 @@ def sum_doubles(
             counts[2 * s] = get(sum_, FINITE) + get(odd, ODD)
             progress[SLOTS] += 1
         if not some_null or valid[i] != 0:
-            if (bits[i] >> 52) & 0x7FF == 0x7FF:
+            if is_odd(bits[i]):
                 kind = NAN if bits[i] & 0xFFFFFFFFFFFFF != 0 else (PLUS if bits[i] > 0 else MINUS)
                 put(odd, kind, get(odd, kind) + sign[i])
                 put(odd, ODD, get(odd, ODD) + sign[i])
             else:
-                _add_finite(sum_, bits[i], np.int64(sign[i]), wides)
-                if get(sum_, FINITE) == 0:
-                    _leave_place(sum_, wides)
+                add_finite(sum_, bits[i], np.int64(sign[i]), wides)
         out[2 * s + 1] = _sum(sum_, odd, wides, address(scratch))
         counts[2 * s + 1] = get(sum_, FINITE) + get(odd, ODD)
     return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, hash_bytes, inlined, kernel, prefetch_at, same_bytes
 
 NEXT, FREE, USED = 0, 1, 2
@@ -44,7 +45,7 @@ class Interner:
 
     def gather(self, ids: Ints) -> tuple[Ints, Bytes]:
         """offsets and bytes of the strings behind these ids; a negative id gives no bytes."""
-        offsets = np.zeros(len(ids) + 1, np.int64)
+        ids, offsets = frozen(ids), np.zeros(len(ids) + 1, np.int64)
         total = _gathered_offsets(ids, self.spans, offsets)
         data = np.empty(total, np.uint8)
         _gather(ids, offsets, data, self.arena, self.spans)

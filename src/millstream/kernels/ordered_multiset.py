@@ -101,8 +101,13 @@ def _entry_of(nodes: Address, node: int, key: int, by_bytes: bool, arena: Addres
     """The entry of an inner node below which the key belongs: the last whose bound is not after it."""
     used, j = get(nodes, node + _USED), 0
     if by_bytes:
-        while j + 1 < used and not _before(key, get(nodes, node + _KEY + j + 1), by_bytes, arena, spans):
-            j += 1
+        behind = used  # the entry is in [j, behind)
+        while j + 1 < behind:
+            middle = (j + behind) // 2
+            if _before(key, get(nodes, node + _KEY + middle), by_bytes, arena, spans):
+                behind = middle
+            else:
+                j = middle
     else:
         for i in range(1, used):  # to count costs less than to guess where to stop
             j += get(nodes, node + _KEY + i) <= key
@@ -114,8 +119,13 @@ def _place_of(nodes: Address, node: int, key: int, by_bytes: bool, arena: Addres
     """The first entry of a leaf that is not before the key."""
     used, j = get(nodes, node + _USED), 0
     if by_bytes:
-        while j < used and _before(get(nodes, node + _KEY + j), key, by_bytes, arena, spans):
-            j += 1
+        last = used  # the place is in [j, last]
+        while j < last:
+            middle = (j + last) // 2
+            if _before(get(nodes, node + _KEY + middle), key, by_bytes, arena, spans):
+                j = middle + 1
+            else:
+                last = middle
     else:
         for i in range(used):
             j += get(nodes, node + _KEY + i) < key
@@ -331,6 +341,29 @@ def kth(nodes: Address, root: int, k: int) -> int:
         if get(nodes, node + _LEVEL) == 0:
             return get(nodes, node + _KEY + j)
         node = get(nodes, node + _CHILD + j)
+
+
+@kernel
+def copy_keys(nodes: Address, root: int, once: bool, path: Address, out: Address, at: int) -> int:
+    """Write all keys in order, each once or as often as it is there, from out[at] on; the place behind them.  There is room."""
+    depth = 0 if root != EMPTY else -1
+    put(path, 0, root)
+    put(path, 1, 0)
+    while depth >= 0:
+        node, j = get(path, 2 * depth), get(path, 2 * depth + 1)
+        if j == get(nodes, node + _USED):
+            depth -= 1
+            continue
+        put(path, 2 * depth + 1, j + 1)
+        if get(nodes, node + _LEVEL) > 0:
+            depth += 1
+            put(path, 2 * depth, get(nodes, node + _CHILD + j))
+            put(path, 2 * depth + 1, 0)
+            continue
+        for _ in range(1 if once else get(nodes, node + _WEIGHT + j)):
+            put(out, at, get(nodes, node + _KEY + j))
+            at += 1
+    return at
 
 
 @kernel

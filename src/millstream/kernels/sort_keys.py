@@ -46,18 +46,14 @@ class SortKeys:
         if self._interner is None:
             words = arrow_buffers.words(array)
             return frozen(_turned(words)) if pa.types.is_floating(self.type) else words
-        return frozen(self._interner.intern(*_byte_ranges(array), arrow_buffers.valid_mask(array)))
+        return frozen(self._interner.intern(*order_bytes(array), arrow_buffers.valid_mask(array)))
 
     def values(self, keys: Ints, valid: Bytes = ALL_VALID) -> pa.Array:
         """The values behind keys."""
         if self._interner is None:
             return arrow_buffers.from_words(_turned(keys) if pa.types.is_floating(self.type) else keys, valid, self.type)
         offsets, data = self._interner.gather(np.where(valid != 0, keys, -1) if len(valid) else keys)
-        if arrow_buffers.is_bytes(self.type):
-            return arrow_buffers.from_byte_ranges(offsets, data, valid, self.type)
-        words = np.zeros((len(keys), 2), np.int64)
-        words[valid != 0 if len(valid) else slice(None)] = _decimal_words(data)
-        return arrow_buffers.from_decimal_words(words, valid, self.type)
+        return from_order_bytes(offsets, data, valid, self.type)
 
     def held(self) -> int:
         """How many byte strings are kept."""
@@ -75,12 +71,32 @@ def _turned(words: Ints) -> Ints:
     return turned
 
 
-def _byte_ranges(array: pa.Array) -> tuple[Ints, Bytes]:
+def order_bytes(array: pa.Array) -> tuple[Ints, Bytes]:
+    """offsets and bytes that compare, byte by byte, as the values do.  Some bytes under a NULL."""
     if arrow_buffers.is_bytes(array.type):
         return arrow_buffers.byte_ranges(array)
-    words = arrow_buffers.decimal_words(array)[:, ::-1].copy()  # most significant word first
-    words[:, 0] ^= _SIGN
-    return frozen(np.arange(len(array) + 1) * 16), frozen(words.byteswap().view(np.uint8).reshape(-1))
+    if arrow_buffers.is_word(array.type):
+        words = arrow_buffers.words(array)
+        words = (_turned(words) if pa.types.is_floating(array.type) else words) ^ _SIGN
+    else:
+        words = arrow_buffers.decimal_words(array)[:, ::-1].copy()  # most significant word first
+        words[:, 0] ^= _SIGN
+    width = 8 * words.size // max(len(array), 1)
+    return frozen(np.arange(len(array) + 1) * width), frozen(words.byteswap().view(np.uint8).reshape(-1))
+
+
+def from_order_bytes(offsets: Ints, data: Bytes, valid: Bytes, type_: pa.DataType) -> pa.Array:
+    """The values with these bytes; there are none under a NULL."""
+    if arrow_buffers.is_bytes(type_):
+        return arrow_buffers.from_byte_ranges(offsets, data, valid, type_)
+    there = valid != 0 if len(valid) else slice(None)
+    if arrow_buffers.is_word(type_):
+        words = np.zeros(len(offsets) - 1, np.int64)
+        words[there] = data.view(np.int64).byteswap() ^ _SIGN
+        return arrow_buffers.from_words(_turned(words) if pa.types.is_floating(type_) else words, valid, type_)
+    pairs = np.zeros((len(offsets) - 1, 2), np.int64)
+    pairs[there] = _decimal_words(data)
+    return arrow_buffers.from_decimal_words(pairs, valid, type_)
 
 
 def _decimal_words(data: Bytes) -> Ints:

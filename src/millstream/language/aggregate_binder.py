@@ -14,37 +14,20 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped
+from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch
+from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, is_grouping, read_aggregate
+from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.canonical import canonical
+from millstream.language.coercion import BOOLEAN, VOID, is_atomic, named
 from millstream.language.column_names import shown
-from millstream.language.scalar import aggregate_argument_cast, aggregate_type
+from millstream.language.grouping_sets import GROUPING, GROUPING_ID, groups_of, union_of_sets
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, is_value, plan_column
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named
-from millstream.plan.logical import Aggregate, AggregateCall, Plan, Project
-
-FUNCTIONS = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
-_OTHERS = frozenset(
-    [
-        "any", "any_value", "approx_count_distinct", "approx_percentile", "array_agg", "bit_and", "bit_or", "bit_xor", "bool_and",
-        "bool_or", "collect_list", "collect_set", "corr", "count_if", "count_min_sketch", "covar_pop", "covar_samp", "every", "first",
-        "first_value",
-        "grouping", "grouping_id", "histogram_numeric", "kurtosis", "last", "last_value", "listagg", "max_by", "median", "min_by", "mode",
-        "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "skewness", "some", "std", "stddev", "stddev_pop",
-        "stddev_samp", "string_agg", "try_avg", "try_sum", "var_pop", "var_samp", "variance",
-    ]
-)  # fmt: skip
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and (node.name.lower() in FUNCTIONS or node.name.lower() in _OTHERS)
-
-
-def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
-    return next((node for node in tree.walk() if is_aggregate(node)), None)
+from millstream.plan.logical import AggregateCall, Plan, Project
 
 
 def refuse_aggregate(tree: exp.Expr, clause: str, sql: str, place: exp.Expr | None = None) -> None:
@@ -58,14 +41,16 @@ def refuse_aggregate(tree: exp.Expr, clause: str, sql: str, place: exp.Expr | No
 class Grouping:
     """Trees given to it have the plan's columns already (`Scope.bare`)."""
 
-    def __init__(self, scope: Scope, keys: list[exp.Expr]) -> None:
+    def __init__(self, scope: Scope, keys: list[exp.Expr], sets: list[list[exp.Expr]] | None = None) -> None:
         self._scope = scope
         self._inputs: dict[str, Named] = {}  # columns below the aggregate, by what they compute
         self._keys: dict[str, str] = {}  # column of each key, by what it computes
         self._calls: dict[str, AggregateCall] = {}
         self._types: dict[str, pa.DataType] = {}  # of the columns above the aggregate
+        self._flags: dict[str, tuple[tuple[str, ...], pa.DataType]] = {}  # grouping(..): the keys that each tells of
         for key in keys:
             self._add_key(key)
+        self._sets = None if sets is None else [[self._keys[canonical(key)] for key in chosen] for chosen in sets]
 
     def _add_key(self, key: exp.Expr) -> None:
         text = canonical(key)
@@ -89,7 +74,9 @@ class Grouping:
 
     def _rewritten(self, tree: exp.Expr) -> exp.Expr:
         name = self._keys.get(canonical(tree))
-        if name is None and is_aggregate(tree):
+        if name is None and is_grouping(tree):
+            name = self._flag(tree)
+        elif name is None and is_aggregate(tree):
             name = self._call(tree)
         if name is not None:
             return plan_column(name, tree)
@@ -116,63 +103,77 @@ class Grouping:
         """For `bind_scalar`, over the columns of the aggregate."""
         return column.name, self._types[column.name]
 
-    def plan(self, below: Plan) -> Aggregate:
+    def plan(self, below: Plan) -> Plan:
         """The aggregate with all that `above` has asked for."""
         # counting rows needs no column
         rows = Project(below, tuple(self._inputs.values())) if self._inputs else below
-        return Aggregate(rows, tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values()))
+        keys, calls = tuple(dict.fromkeys(self._keys.values())), self.calls
+        if self._sets is None:
+            return groups_of(rows, keys, calls)
+        return union_of_sets(rows, keys, self._sets, calls, self._flags, self._scope)
 
     @property
-    def has_keys(self) -> bool:
-        return bool(self._keys)
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return tuple(self._calls.values())
 
     @property
-    def has_calls(self) -> bool:
-        return bool(self._calls)
+    def is_distinct(self) -> bool:
+        """The keys alone: more rows can only add to the answer."""
+        return bool(self._keys) and not self._calls and self._sets is None
+
+    def _flag(self, node: exp.Expr) -> str:
+        """The column of grouping(key) or grouping_id(key, ..); without keys it tells of all."""
+        written, sql = node.name.lower(), self._scope.sql
+        if self._sets is None:
+            hint = "Group by ROLLUP, CUBE or GROUPING SETS."
+            raise NotGrouped(f"{written} tells grouping sets apart, and there are none", hint=hint, span=span_of(node), sql=sql)
+        if written == "grouping" and len(node.expressions) != 1:
+            raise ArityMismatch(f"grouping takes one key, not {len(node.expressions)}", span=span_of(node), sql=sql)
+        for key in node.expressions:
+            if not self.has_key(key):
+                raise NotGrouped(f"{written} takes keys of GROUP BY", span=span_of(key), sql=sql)
+        told = [self._keys[canonical(key)] for key in node.expressions] or list(dict.fromkeys(self._keys.values()))
+        name = f"_{written}_{'_'.join(told)}"
+        self._flags[name] = tuple(told), GROUPING if written == "grouping" else GROUPING_ID
+        self._types[name] = self._flags[name][1]
+        return name
 
     # --- aggregates ------------------------------------------------------------------------
 
     def _call(self, node: exp.Expr) -> str:
         """The column of an aggregate; equal ones share it."""
-        function, argument = self._checked(node)
-        text = f"{function}({canonical(argument) if argument is not None else '*'})"
-        if text not in self._calls:
-            name = f"_agg{len(self._calls)}"
-            self._calls[text] = self._bound_call(function, argument, node, name)
-            self._types[name] = self._calls[text].type
-        return self._calls[text].name
-
-    def _checked(self, node: exp.Expr) -> tuple[str, exp.Expr | None]:
-        """The function, and its argument unless it only counts rows."""
-        sql, written, arguments = self._scope.sql, node.name.lower(), node.expressions
-        function = FUNCTIONS.get(written)
-        if function is None:
-            raise not_supported(f"the aggregate {written}", node, sql, "count, sum, avg, min and max are.")
-        for argument in arguments:
+        written = read_aggregate(node)
+        for argument in written.arguments:
             inner = find_aggregate(argument)
             if inner is not None:
                 hint = "Compute the inner one in a query of its own."
-                raise NotGrouped(f"an aggregate cannot stand inside {written}(...)", hint=hint, span=span_of(inner), sql=sql)
-        if function == "count" and len(arguments) > 1:
-            raise not_supported("count over several columns", node, sql)
-        if len(arguments) != 1:
-            raise ArityMismatch(f"{written} takes one argument, not {len(arguments)}", span=span_of(node), sql=sql)
-        counts_rows = function == "count" and isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean)
-        return function, None if counts_rows else arguments[0]
+                raise NotGrouped(
+                    f"an aggregate cannot stand inside {written.name}(...)", hint=hint, span=span_of(inner), sql=self._scope.sql
+                )
+        arguments = ", ".join(map(canonical, written.arguments))
+        text = f"{written.function}({arguments}) {written.distinct} {written.parameters} {written.gives_array} {written.wants_boolean}"
+        if text not in self._calls:
+            name = f"_agg{len(self._calls)}"
+            self._calls[text] = self._bound_call(written, node, name)
+            self._types[name] = self._calls[text].type
+        return self._calls[text].name
 
-    def _bound_call(self, function: str, argument: exp.Expr | None, node: exp.Expr, name: str) -> AggregateCall:
-        if argument is None:
+    def _bound_call(self, written: WrittenAggregate, node: exp.Expr, name: str) -> AggregateCall:
+        function = written.function
+        if not written.arguments:
             return AggregateCall(name, function, None, aggregate_type(function, None))
-        value = bind_over(argument, self._scope, self._scope.sql)
+        values = [bind_over(argument, self._scope, self._scope.sql) for argument in written.arguments]
         try:
-            type_ = aggregate_type(function, value.type)
+            type_ = _result_type(written, values)
         except MillstreamError as error:
             error.span = error.span or span_of(node)
             raise
-        wanted, text = aggregate_argument_cast(function, value.type), canonical(argument)
+        wanted, text = aggregate_argument_cast(function, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
-            value, text = cast(value, wanted), f"{text}::{wanted}"
-        return AggregateCall(name, function, self._input(value, text, f"_arg{len(self._inputs)}").name, type_)
+            values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
+        texts = [text, *map(canonical, written.arguments[1:])]
+        argument, *more = [self._input(value, text, f"_arg{len(self._inputs)}").name for value, text in zip(values, texts, strict=True)]
+        return AggregateCall(name, function, argument, type_, tuple(more), written.distinct, written.parameters)
 
     def _input(self, value: Expr, text: str, fresh: str) -> Named:
         """The column below the aggregate that computes `value`; a bare column keeps its name."""
@@ -181,3 +182,13 @@ class Grouping:
         if text not in self._inputs:
             self._inputs[text] = Named(name, value)
         return self._inputs[text]
+
+
+def _result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
+    first, *more = (value.type for value in values)
+    if written.wants_boolean and written.function != "count" and first not in (BOOLEAN, VOID):
+        raise TypeMismatch(f"{written.name} takes a BOOLEAN, not {named(first)}")
+    if written.function in ("min_by", "max_by") and not is_atomic(more[0]):
+        raise TypeMismatch(f"{written.name} cannot order by {named(more[0])}")
+    type_ = aggregate_type(written.function, first)
+    return pa.list_(type_) if written.gives_array else type_

@@ -21,11 +21,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
-from millstream.language.aggregate_binder import Grouping, find_aggregate, is_aggregate, refuse_aggregate
+from millstream.language.aggregate_binder import Grouping, refuse_aggregate
+from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
-from millstream.language.group_by import group_keys
+from millstream.language.group_by import group_by
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
@@ -140,9 +141,9 @@ class _Binder:
             source = self._where_value(source, condition, values, scope)
         listed, found = values.items_taken_out(select.expressions)
         items = bind_items(exp.Select(expressions=listed), scope)
-        keys = group_keys(select.args.get("group"), items, scope)
-        if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
-            bound = self._grouped(source, select, items, Grouping(scope, keys), scope, values, found)
+        group = group_by(select.args.get("group"), items, scope)
+        if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
+            bound = self._grouped(source, select, items, Grouping(scope, group.keys, group.sets), scope, values, found)
         else:
             source = with_values(source, found, scope.bare, self, self._sql)
             bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
@@ -192,8 +193,7 @@ class _Binder:
         columns = PlanColumns(bound.plan)
         if condition is not None:
             bound = replace(bound, plan=Filter(bound.plan, bind_condition(condition, columns, self._sql, "HAVING")))
-        # keys alone are DISTINCT: more rows can only add to the answer
-        grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys and not found
+        grows_only = source.grows_only and grouping.is_distinct and not found
         bound = self._projected(bound, shown, columns)
         return replace(bound, grows_only=grows_only, mixes_rows=True)
 

@@ -25,6 +25,8 @@ _CAPITALS = frozenset(
 _CASTS = frozenset(
     ["bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "smallint", "string", "timestamp", "tinyint"]
 )
+# their flag for IGNORE NULLS is not shown
+_TIMED = frozenset(["first", "first_value", "any_value", "last", "last_value"])
 # what Spark fills in for arguments that were left out: (number of arguments given, the rest)
 _TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DEFAULTS: dict[str, tuple[int, str]] = {
@@ -32,6 +34,7 @@ _DEFAULTS: dict[str, tuple[int, str]] = {
     "locate": (2, "1"), "position": (2, "1"), "lpad": (2, " "), "rpad": (2, " "), "replace": (2, ""), "sort_array": (1, "true"),
     "months_between": (2, "true"), "from_unixtime": (1, _TIME_FORMAT), "unix_timestamp": (1, _TIME_FORMAT),
     "to_unix_timestamp": (1, _TIME_FORMAT), "overlay": (3, "-1"), "substr": (2, "2147483647"), "substring": (2, "2147483647"),
+    "percentile": (2, "1"), "percentile_approx": (2, "10000"), "approx_percentile": (2, "10000"),
 }  # fmt: skip
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.BitwiseAnd: "&", exp.BitwiseOr: "|",
@@ -78,7 +81,7 @@ def shown(tree: exp.Expr) -> str:
     match tree:
         case exp.Anonymous():
             return _call(tree.name.lower(), tree.expressions)
-        case exp.Paren():
+        case exp.Paren() | exp.IgnoreNulls() | exp.RespectNulls():
             return shown(tree.this)
         case exp.Alias():
             return f"{shown(tree.this)} AS {tree.alias}"
@@ -110,6 +113,9 @@ def shown(tree: exp.Expr) -> str:
             return f"DISTINCT {_listed(tree.expressions)}"
         case exp.Filter():
             return f"{shown(tree.this)} FILTER (WHERE {shown(tree.expression.this)})"
+        case exp.WithinGroup():
+            ordered = tree.expression.expressions[0]
+            return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {shown(ordered.this)}{' DESC' if ordered.args.get('desc') else ''})"
         case exp.Bracket():
             return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
         case exp.Subquery():
@@ -181,6 +187,9 @@ def _special(tree: exp.Expr) -> str:
 
 def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
     texts = [shown(argument) for argument in arguments]
+    if name in _TIMED:
+        texts = texts[:1]
+    name = "collect_list" if name == "array_agg" else name
     if name in _CASTS and len(texts) == 1:
         return texts[0]
     if name == "count" and texts == ["*"]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from millstream.language.aggregate_syntax import FUNCTIONS as AGGREGATE_FUNCTIONS
 from millstream.language.functions import Function
 from millstream.language.functions_known import AGGREGATES, KNOWN, VOLATILE
 from millstream.language.functions_lambda import HIGHER_ORDER
 from millstream.language.functions_table import BY_NAME, SUBJECTS
 
-_INTRODUCTION = """# Scalar functions
+_INTRODUCTION = """# Functions
 
 Expressions mean what they mean in Spark SQL 4 (ANSI mode, session time zone UTC): the same types, the same implicit casts,
 the same values. One thing differs on purpose: **a row that fails gives NULL**. Where Spark would stop the query (overflow,
@@ -19,6 +20,21 @@ Operators: `+ - * / % div`, `& | ^ ~ << >>`, `= == <> != < <= > >= <=>`, `AND OR
 `CASE`, `CAST`, `TRY_CAST`, `::`, `array[i]`, `map[key]`, `struct.field`, `x -> ...`.
 
 This page is written by `python -m millstream.language.functions_page > docs/functions.md`.
+"""
+
+_AGGREGATES = """## Aggregates
+
+Over the rows of a group, with `DISTINCT` and `FILTER (WHERE ...)`; they pass over NULL:
+{names}.
+
+- `first`, `last` and their other names go by the instant at which a row came, ties by the value. To them a NULL is a value, unless
+  `IGNORE NULLS` or a second argument `true` says otherwise. They take no `DISTINCT`.
+- `collect_list` goes by the same order, `collect_set` by the order of the values. Ties of `min_by` and `max_by` go by the first argument.
+- `approx_count_distinct` and `percentile_approx` are exact; what they are told of accuracy is not needed.
+- Fractions of percentiles are written in the query; `percentile_cont` and `percentile_disc` want `WITHIN GROUP (ORDER BY ...)`.
+- Variances come from exact sums; a value beyond 1e150 counts as infinite.
+- `first`, `last`, `min_by`, `max_by`, `collect_list` and `collect_set` take no arrays, maps or structs yet.
+- `grouping(key)` and `grouping_id()` tell the sets of `ROLLUP`, `CUBE` and `GROUPING SETS` apart.
 """
 
 _LIMITS = """## Limits
@@ -40,6 +56,7 @@ def page() -> str:
         parts.append(_section(subject, [_shown(name, function) for function in functions for name in function.names]))
     parts.append(_section("Functions of functions", [f"`{name}`" for name in HIGHER_ORDER]))
     missing = sorted(KNOWN - BY_NAME.keys() - HIGHER_ORDER.keys() - AGGREGATES)
+    parts.append(_AGGREGATES.format(names=", ".join(f"`{name}`" for name in AGGREGATE_FUNCTIONS)))
     parts.append(_LIMITS)
     parts.append("Refused, because an answer may depend on the data alone: " + ", ".join(f"`{name}`" for name in sorted(VOLATILE)) + ".\n")
     parts.append("Known to Spark and not supported: " + ", ".join(f"`{name}`" for name in missing) + ".\n")

@@ -1,10 +1,8 @@
 """Scalar expressions, bound and typed by Spark SQL's rules: the entry points for the binder of queries.
 
-    bind_scalar              a syntax tree becomes a typed expression over the columns of a plan node
-    bind_predicate           the same for WHERE, HAVING and ON: the type must be BOOLEAN
-    aggregate_type           what count, sum, avg, min and max give
-    aggregate_argument_cast  what their argument must be cast to first
-    output_name              the name of a result column that has no alias
+    bind_scalar      a syntax tree becomes a typed expression over the columns of a plan node
+    bind_predicate   the same for WHERE, HAVING and ON: the type must be BOOLEAN
+    output_name      the name of a result column that has no alias
 
 Aggregates themselves never get here: the query's binder has replaced them by columns.
 """
@@ -13,23 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import MillstreamError, NotSupported, TypeMismatch
-from millstream.language.coercion import (
-    BIGINT,
-    DOUBLE,
-    MAX_PRECISION,
-    STRING,
-    VOID,
-    holds,
-    is_atomic,
-    is_decimal,
-    is_float,
-    is_integral,
-    named,
-)
+from millstream.core.errors import MillstreamError, NotSupported
+from millstream.language.coercion import holds
 from millstream.language.column_names import column_name as output_name
 from millstream.language.scalar_binder import Resolve, ScalarBinder
 from millstream.language.scalar_predicates import boolean
@@ -66,43 +51,4 @@ def _in_sql(bind: Callable[[], Expr], tree: exp.Expr, sql: str) -> Expr:
         raise error.in_sql(sql) from None
 
 
-# --- aggregates -------------------------------------------------------------------------------
-
-
-def aggregate_argument_cast(function: str, type_: pa.DataType) -> pa.DataType | None:
-    """The type that the argument of an aggregate is cast to before it is added up; None: as it is."""
-    if function.lower() in ("sum", "avg") and type_ in (STRING, VOID):
-        return DOUBLE
-    return None
-
-
-def aggregate_type(function: str, argument: pa.DataType | None) -> pa.DataType:
-    """The type of function(argument); `argument` is None for count(*)."""
-    function = function.lower()
-    if function == "count":
-        return BIGINT
-    if argument is None:
-        raise TypeMismatch(f"{function} takes an argument", hint="Only count(*) counts rows.")
-    if function in ("min", "max"):
-        if is_atomic(argument) or argument == VOID:
-            return argument
-    elif function in ("sum", "avg"):
-        type_ = _summed(function, aggregate_argument_cast(function, argument) or argument)
-        if type_ is not None:
-            return type_
-    raise TypeMismatch(f"{function} cannot be computed over {named(argument)}")
-
-
-def _summed(function: str, argument: pa.DataType) -> pa.DataType | None:
-    if is_decimal(argument):
-        if function == "sum":
-            return pa.decimal128(min(MAX_PRECISION, argument.precision + 10), argument.scale)
-        return pa.decimal128(min(MAX_PRECISION, argument.precision + 4), min(MAX_PRECISION, argument.scale + 4))
-    if is_float(argument):
-        return DOUBLE
-    if is_integral(argument):
-        return BIGINT if function == "sum" else DOUBLE
-    return None
-
-
-__all__ = ["aggregate_argument_cast", "aggregate_type", "bind_predicate", "bind_scalar", "output_name"]
+__all__ = ["bind_predicate", "bind_scalar", "output_name"]

@@ -17,7 +17,7 @@ from typing import Protocol, TypeGuard
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch
-from millstream.language.aggregate_binder import find_aggregate
+from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.join_binder import anti_join, conjuncts, renamed, semi_join
 from millstream.language.scope import Scope, Source, Visible, plan_column

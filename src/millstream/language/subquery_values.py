@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
-from millstream.language.aggregate_binder import Grouping, find_aggregate
+from millstream.language.aggregate_binder import Grouping
+from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
@@ -31,8 +32,10 @@ from millstream.plan.expression import Named, column
 from millstream.plan.logical import AggregateCall, Filter, Plan, Project
 
 _ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
-_COUNTS = {"count", "count_if", "approx_count_distinct"}
-"""Aggregates that are 0 over nothing; the others are NULL."""
+_OVER_NOTHING: dict[str, exp.Expr] = {
+    "count": exp.Literal.number(0), "collect_list": exp.Anonymous(this="array"), "collect_set": exp.Anonymous(this="array"),
+}  # fmt: skip
+"""What aggregates are over nothing; the others are NULL."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ def _correlated(
         for key, (_, theirs) in zip(key_columns, sides, strict=True)
     ]
     joined = outer_join(bound.plan, right, conditions, _scope(sql, bound.plan, right), "LEFT")
-    return joined, _over_groups(tree, groups.calls, new_names)
+    return joined, _over_groups(tree, grouping.calls, new_names)
 
 
 def _is_one_group(query: exp.Select) -> bool:
@@ -244,15 +247,15 @@ def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr
 
 def _over_groups(tree: exp.Expr, calls: tuple[AggregateCall, ...], new_names: dict[str, str]) -> exp.Expr:
     """The value over the joined row, where a row without a group has the value over nothing."""
-    counts = {call.name for call in calls if call.function in _COUNTS}
+    known = {call.name: _OVER_NOTHING[call.function] for call in calls if call.function in _OVER_NOTHING}
 
     def swap(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         renamed_ = plan_column(new_names[node.name], node)
-        if node.name not in counts:
+        if node.name not in known:
             return renamed_
-        return at_place(exp.Anonymous(this="coalesce", expressions=[renamed_, exp.Literal.number(0)]), node)
+        return at_place(exp.Anonymous(this="coalesce", expressions=[renamed_, known[node.name].copy()]), node)
 
     return tree.copy().transform(swap, copy=False)
 

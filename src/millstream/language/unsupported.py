@@ -9,16 +9,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millstream.core.errors import NotSupported
+from millstream.language.aggregate_syntax import is_part_of_aggregate
 from millstream.language.spans import span_of
 
 _SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint", "with_"}
 _SET_OPERATION = {"this", "expression", "distinct", "with_"}
 _TABLE = {"this", "alias", "stream_window"}
-_GROUP = {"expressions", "all"}
+_GROUP = {"expressions", "all", "grouping_sets", "cube", "rollup"}
 _CLAUSES = {
     "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "windows": "WINDOW", "qualify": "QUALIFY", "pivots": "PIVOT",
-    "sample": "TABLESAMPLE", "grouping_sets": "GROUPING SETS", "cube": "CUBE", "rollup": "ROLLUP", "version": "time travel",
+    "sample": "TABLESAMPLE", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",
 }  # fmt: skip
 _HINTS = {
@@ -63,7 +64,7 @@ def check_source(source: exp.Table | exp.Subquery, sql: str) -> None:
 def check_expression(tree: exp.Expr, sql: str) -> None:
     for node in tree.walk():
         for kind, what in _EXPRESSIONS.items():
-            if isinstance(node, kind):
+            if isinstance(node, kind) and not is_part_of_aggregate(node):
                 raise not_supported(what, node, sql)
 
 

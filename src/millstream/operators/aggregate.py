@@ -25,7 +25,7 @@ from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
 from millstream.kernels.slots import Places
 from millstream.operators.aggregates import aggregates_for
-from millstream.operators.aggregates.aggregate import Changes, Values, grown
+from millstream.operators.aggregates.aggregate import Changes, Results, grown
 from millstream.operators.operator import Arrays, Contents, Operator, prefixed, without_prefix
 from millstream.plan.logical import AggregateCall
 
@@ -59,7 +59,7 @@ class AggregateOp(Operator):
         codes = self._encode(batch.rows)
         changes, first = self._assign_slots(batch, codes)
         values = [
-            aggregate.add(changes, plain(batch.rows.column(call.argument)) if call.argument else None)
+            aggregate.add(changes, [plain(batch.rows.column(name)) for name in call.columns])
             for aggregate, call in zip(self._aggregates, self._calls, strict=True)
         ]
         out = self._emit(batch, changes, first, values)
@@ -81,7 +81,7 @@ class AggregateOp(Operator):
             raise InternalError("a group was asked to give back a row that it never got")
         return Changes(batch.instant, codes, slot, batch.sign, count, rows[: 2 * count]), first[:count]
 
-    def _emit(self, batch: SignedBatch, changes: Changes, first: Places, values: list[Values]) -> SignedBatch:
+    def _emit(self, batch: SignedBatch, changes: Changes, first: Places, values: list[Results]) -> SignedBatch:
         changed = np.zeros(changes.slots, np.uint8)
         for column in values:
             column.mark_changed(changed)

@@ -90,15 +90,23 @@ class Window:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """`name` := function(argument) over a group.  `argument` is a column of the input, None for count(*)."""
+    """`name` := function(argument, ...) over a group.  Arguments are columns of the input; there is none for count(*)."""
 
     name: str
-    function: str  # count, sum, avg, min, max
+    function: str  # one of operators/aggregates
     argument: str | None
     type: pa.DataType  # of the result
+    more: tuple[str, ...] = ()  # further columns, such as those of count(DISTINCT a, b) or min_by(x, y)
+    distinct: bool = False
+    parameters: tuple[float, ...] = ()  # such as the fractions of a percentile
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.argument, *self.more) if self.argument else ()
 
     def __str__(self) -> str:
-        return f"{self.function}({self.argument or '*'}) AS {self.name}"
+        arguments = ", ".join([*self.columns, *map(str, self.parameters)]) or "*"
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{arguments}) AS {self.name}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         _require(frozenset(self.keys), self.input.schema, "GROUP BY")
-        _require(frozenset(call.argument for call in self.calls if call.argument), self.input.schema, "an aggregate")
+        _require(frozenset(name for call in self.calls for name in call.columns), self.input.schema, "an aggregate")
 
     @property
     def schema(self) -> Schema:

@@ -71,7 +71,7 @@ def test_double_sums_stay_exact_in_long_histories(spread: int) -> None:
         expected += [before, (float_of(totals[g]), len(present[g]))]
     sums = DoubleSumAgg(pa.float64())
     sums.reserve(groups)
-    result = sums.add(changes_of(np.array(codes), np.array(signs, np.int8)), pa.array(values)).take(None)
+    result = sums.add(changes_of(np.array(codes), np.array(signs, np.int8)), [pa.array(values)]).take(None)
     assert result.to_pylist() == [total if count else None for total, count in expected]
 
 
@@ -82,11 +82,11 @@ def test_wide_numbers_are_given_back() -> None:
     codes = np.arange(1000)
     for _ in range(20):
         for value, sign in [(1.0, 1), (1e300, 1), (1e300, -1), (1.0, -1)]:
-            result = sums.add(changes_of(codes, np.full(1000, sign, np.int8)), pa.array(np.full(1000, value)))
+            result = sums.add(changes_of(codes, np.full(1000, sign, np.int8)), [pa.array(np.full(1000, value))])
         assert result.take(None).null_count == 1000
-    assert len(sums._wide) <= 2048
-    assert not sums._sums.any()
-    assert int(sums._wide[0, 1]) == len(sums._wide) - 1
+    assert len(sums._sums.wide) <= 2048
+    assert not sums._sums.sums.any()
+    assert int(sums._sums.wide[0, 1]) == len(sums._sums.wide) - 1
 
 
 def test_more_than_all_doubles_and_back() -> None:
@@ -94,9 +94,9 @@ def test_more_than_all_doubles_and_back() -> None:
     sums = DoubleSumAgg(pa.float64())
     sums.reserve(1)
     values = pa.array([1.7e308, 1.7e308, -0.5, 1.7e308])
-    result = sums.add(changes_of(np.zeros(4, np.int64), np.array([1, 1, 1, -1], np.int8)), values).take(None).to_pylist()
+    result = sums.add(changes_of(np.zeros(4, np.int64), np.array([1, 1, 1, -1], np.int8)), [values]).take(None).to_pylist()
     assert result[1::2] == [1.7e308, math.inf, math.inf, 1.7e308]
-    result = sums.add(changes_of(np.zeros(1, np.int64), np.array([-1], np.int8)), pa.array([1.7e308])).take(None).to_pylist()
+    result = sums.add(changes_of(np.zeros(1, np.int64), np.array([-1], np.int8)), [pa.array([1.7e308])]).take(None).to_pylist()
     assert result[1] == -0.5
 
 
@@ -107,7 +107,7 @@ def test_a_sum_whose_values_cross_inside_an_instant() -> None:
     one_slot = Changes(
         np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int32), np.array([-1, 1, 1], np.int8), 1, np.zeros(2, np.int64)
     )
-    assert sums.add(one_slot, pa.array([1e300, 2.5, 1e300])).take(None).to_pylist() == [None, 2.5]
+    assert sums.add(one_slot, [pa.array([1e300, 2.5, 1e300])]).take(None).to_pylist() == [None, 2.5]
 
 
 UNSCALED = st.one_of(st.integers(-(10**40), 10**40), st.integers(-(10**6), 10**6))
@@ -150,5 +150,5 @@ def test_average_of_decimals_rounds_ties_away_from_zero(sign: str) -> None:
     average = DecimalAvgAgg(pa.decimal128(9, 6), pa.decimal128(5, 2))
     average.reserve(1)
     values = pa.array([Decimal(f"{sign}0.01"), *[Decimal("0.00")] * 31], pa.decimal128(5, 2))
-    result = average.add(changes_of(np.zeros(32, np.int64), np.ones(32, np.int8)), values).take(None)
+    result = average.add(changes_of(np.zeros(32, np.int64), np.ones(32, np.int8)), [values]).take(None)
     assert result[-1].as_py() == Decimal(f"{sign}0.000313")  # 0.0003125

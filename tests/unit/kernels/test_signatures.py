@@ -13,7 +13,24 @@ import pyarrow as pa
 
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
-from millstream.kernels import code_table, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, netting, row_lists, slots
+from millstream.kernels import (
+    bit_counts,
+    code_table,
+    collected,
+    decimal_sum,
+    extremes,
+    float_sum,
+    integer_sum,
+    interner,
+    join_lists,
+    moments,
+    multiplicity,
+    netting,
+    pair_keys,
+    ranks,
+    row_lists,
+    slots,
+)  # fmt: skip
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
@@ -22,14 +39,25 @@ from millstream.plan.logical import AggregateCall, JoinKey
 from millstream.plan.window import RowsWindow
 from property.histories import no_input
 
-MODULES = (code_table, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, netting, row_lists, slots)
+MODULES = (
+    bit_counts, code_table, collected, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, moments, multiplicity, netting,
+    pair_keys, ranks, row_lists, slots,
+)  # fmt: skip
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
-CALLS = tuple(
-    AggregateCall(f"{function}_{argument}", function, argument, pa.type_for_alias(type_) if isinstance(type_, str) else type_)
-    for function, argument, type_ in [
-        ("count", None, "int64"), ("count", "i", "int64"), ("sum", "i", "int64"), ("avg", "i", "float64"), ("min", "i", "int64"),
-        ("max", "k", "string"), ("sum", "x", "float64"), ("sum", "d", pa.decimal128(19, 2)), ("avg", "d", pa.decimal128(13, 6)),
-    ]
+CALLS = (
+    *(
+        AggregateCall(f"{function}_{argument}", function, argument, pa.type_for_alias(type_) if isinstance(type_, str) else type_)
+        for function, argument, type_ in [
+            ("count", None, "int64"), ("count", "i", "int64"), ("sum", "i", "int64"), ("avg", "i", "float64"), ("min", "i", "int64"),
+            ("max", "k", "string"), ("sum", "x", "float64"), ("sum", "d", pa.decimal128(19, 2)), ("avg", "d", pa.decimal128(13, 6)),
+            ("var_pop", "x", "float64"), ("bit_or", "i", "int64"), ("first", "k", "string"), ("last", "i", "int64"),
+            ("collect_list", "i", pa.list_(pa.int64())), ("collect_set", "k", pa.list_(pa.string())),
+        ]
+    ),
+    AggregateCall("distinct_k", "count", "k", pa.int64(), distinct=True),
+    AggregateCall("min_by_k_i", "min_by", "k", pa.string(), ("i",)),
+    AggregateCall("max_by_i_k", "max_by", "i", pa.int64(), ("k",)),
+    AggregateCall("median_x", "percentile", "x", pa.float64(), parameters=(0.5,)),
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from millstream.core.errors import MillstreamError, NotSupported
 from millstream.core.schema import INTERVAL, TIMESTAMP, type_from_name, type_name
+from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.coercion import bounded, is_nested, wider_decimal
-from millstream.language.scalar import aggregate_argument_cast, aggregate_type
 from unit.scalar.evaluation import bound
 
 _AGGREGATE = re.compile(r"(sum|avg|min|max|count)\((\w+)\)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,16 @@ class Changes:
     rows: Ints  # the group's row count before and after each slot
 
 
+class Results(Protocol):
+    """A column of results over slots, or over groups."""
+
+    def mark_changed(self, changed: Bytes) -> None:
+        """Flag the slots at which the column changes."""
+
+    def take(self, places: Places | None) -> pa.Array:
+        """The results at these places; None for all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """A column of results, as words (one or two int64 each) and validity.  Equal words = equal results."""
@@ -49,12 +59,10 @@ class Values:
         return Values(words, valid, lambda words, valid: build(words, valid, type_))
 
     def mark_changed(self, changed: Bytes) -> None:
-        """Flag the slots at which the column changes."""
         for part in self.words.T if self.words.ndim == 2 else (self.words,):
             mark_changed(frozen(part), frozen(self.valid), changed)
 
     def take(self, places: Places | None) -> pa.Array:
-        """The results at these places; None for all."""
         if places is None:
             return self.build(self.words, self.valid)
         words = gather(frozen(self.words), places) if self.words.ndim == 1 else self.words[places]
@@ -69,11 +77,11 @@ class Aggregate(ABC):
         self.type = type_
 
     @abstractmethod
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        """Apply the changes; the value before (2 * slot) and after (2 * slot + 1) each slot."""
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Results:
+        """Apply the changes, given the columns of the call; the value before (2 * slot) and after (2 * slot + 1) each slot."""
 
     @abstractmethod
-    def result(self, codes: Ints, rows: Ints) -> Values:
+    def result(self, codes: Ints, rows: Ints) -> Results:
         """The current value of each of these groups, given how many rows each has."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ class CountRowsAgg(Aggregate):
 
     invertible = True
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
         return Values.of(self.type, changes.rows)
 
     def result(self, codes: Ints, rows: Ints) -> Values:
@@ -42,9 +42,9 @@ class CountAgg(Aggregate):
         super().__init__(type_)
         self._counts: Ints = np.zeros(0, np.int64)
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
         out = np.empty(2 * changes.slots, np.int64)
-        count_values(changes.code, changes.slot, changes.sign, valid_mask(argument), self._counts, out)
+        count_values(changes.code, changes.slot, changes.sign, valid_mask(arguments[0]), self._counts, out)
         return Values.of(self.type, out)
 
     def result(self, codes: Ints, rows: Ints) -> Values:

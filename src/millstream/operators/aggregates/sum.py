@@ -17,9 +17,9 @@ from millstream.operators.aggregates.totals import DecimalTotals, Doubles, Doubl
 class IntegerSumAgg(IntegerTotals):
     """SUM of integers, exact: beyond BIGINT it is NULL until enough has left again."""
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
         # the most frequent aggregate has a kernel that goes straight to the result
-        values, valid = arrow_buffers.words(argument), arrow_buffers.valid_mask(argument)
+        values, valid = arrow_buffers.words(arguments[0]), arrow_buffers.valid_mask(arguments[0])
         out, present = np.empty(2 * changes.slots, np.int64), np.empty(2 * changes.slots, np.uint8)
         sum_integers(changes.code, changes.slot, changes.sign, values, valid, self._sums, out, present)
         return Values.of(self.type, out, present)

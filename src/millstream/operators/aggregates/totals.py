@@ -52,8 +52,12 @@ class IntegerTotals(_FlatTotals):
 
     _width = integer_sum.WIDTH
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        values, valid, out = arrow_buffers.words(argument), valid_mask(argument), np.empty((2 * changes.slots, self._width), np.int64)
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        values, valid, out = (
+            arrow_buffers.words(arguments[0]),
+            valid_mask(arguments[0]),
+            np.empty((2 * changes.slots, self._width), np.int64),
+        )
         integer_sum.track_integer_sums(changes.code, changes.slot, changes.sign, values, valid, self._sums, out)
         return self._finish(out)
 
@@ -63,14 +67,39 @@ class DecimalTotals(_FlatTotals):
 
     _width = decimal_sum.WIDTH
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
         values, valid, out = (
-            arrow_buffers.decimal_words(argument),
-            valid_mask(argument),
+            arrow_buffers.decimal_words(arguments[0]),
+            valid_mask(arguments[0]),
             np.empty((2 * changes.slots, self._width), np.int64),
         )
         decimal_sum.sum_decimals(changes.code, changes.slot, changes.sign, values, valid, self._sums, out)
         return self._finish(out)
+
+
+class FloatSums:
+    """The fixed-point numbers of kernels/float_sum.py, one per group."""
+
+    def __init__(self) -> None:
+        self.sums: Ints = np.zeros((0, float_sum.WIDTH), np.int64)
+        self.wide = float_sum.new_wide()
+
+    def reserve(self, capacity: int) -> None:
+        self.sums = grown(self.sums, capacity)
+
+    def make_room(self) -> None:
+        """For more wide numbers."""
+        self.wide = float_sum.grown_wide(self.wide)
+
+    def save(self, codes: Ints) -> Arrays:
+        sums = self.sums[codes]
+        return {"sums": sums, "wide": self.wide[sums[_is_wide(sums), float_sum.ROW]]}
+
+    def load(self, arrays: Arrays) -> None:
+        sums, wide = arrays["sums"].copy(), arrays["wide"]
+        self.wide = float_sum.wide_of(wide)
+        sums[_is_wide(sums), float_sum.ROW] = np.arange(1, len(wide) + 1)
+        self.sums[: len(sums)] = sums
 
 
 class DoubleTotals(Aggregate):
@@ -80,41 +109,38 @@ class DoubleTotals(Aggregate):
 
     def __init__(self, type_: pa.DataType) -> None:
         super().__init__(type_)
-        self._sums: Ints = np.zeros((0, float_sum.WIDTH), np.int64)
+        self._sums = FloatSums()
         self._odds: Ints = np.zeros((0, float_sum.ODD_WIDTH), np.int64)
-        self._wide = float_sum.new_wide()
 
     @abstractmethod
     def _finish(self, sums: Doubles, counts: Ints) -> Values:
         """Results of sums over so many values."""
 
-    def add(self, changes: Changes, argument: pa.Array | None) -> Values:
-        bits, valid, progress = arrow_buffers.doubles(argument).view(np.int64), valid_mask(argument), np.zeros(2, np.int64)
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        bits, valid, progress = arrow_buffers.doubles(arguments[0]).view(np.int64), valid_mask(arguments[0]), np.zeros(2, np.int64)
         out, counts = np.empty(2 * changes.slots, np.float64), np.empty(2 * changes.slots, np.int64)
         while not float_sum.sum_doubles(
-            changes.code, changes.slot, changes.sign, bits, valid, self._sums, self._odds, self._wide, progress, out, counts
+            changes.code, changes.slot, changes.sign, bits, valid, self._sums.sums, self._odds, self._sums.wide, progress, out, counts
         ):
-            self._wide = float_sum.grown_wide(self._wide)
+            self._sums.make_room()
         return self._finish(out, counts)
 
     def result(self, codes: Ints, rows: Ints) -> Values:
-        return self._finish(*float_sum.current_sums(codes, self._sums, self._odds, self._wide))
+        return self._finish(*float_sum.current_sums(codes, self._sums.sums, self._odds, self._sums.wide))
 
     def reserve(self, capacity: int) -> None:
-        self._sums, self._odds = grown(self._sums, capacity), grown(self._odds, capacity)
+        self._sums.reserve(capacity)
+        self._odds = grown(self._odds, capacity)
 
     def save(self, codes: Ints) -> Arrays:
-        sums = self._sums[codes]
-        return {"sums": sums, "odds": self._odds[codes], "wide": self._wide[sums[is_wide(sums), float_sum.ROW]]}
+        return {**self._sums.save(codes), "odds": self._odds[codes]}
 
     def load(self, arrays: Arrays) -> None:
-        sums, wide = arrays["sums"].copy(), arrays["wide"]
-        self._wide = float_sum.wide_of(wide)
-        sums[is_wide(sums), float_sum.ROW] = np.arange(1, len(wide) + 1)
-        self._sums[: len(sums)], self._odds[: len(sums)] = sums, arrays["odds"]
+        self._sums.load(arrays)
+        self._odds[: len(arrays["odds"])] = arrays["odds"]
 
 
-def is_wide(sums: Ints) -> npt.NDArray[np.bool_]:
+def _is_wide(sums: Ints) -> npt.NDArray[np.bool_]:
     wide: npt.NDArray[np.bool_] = sums[:, float_sum.PLACE] == float_sum.WIDE
     return wide
 

@@ -32,8 +32,8 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             keys = plan.spec.partition_by if isinstance(plan.spec, RowsWindow) else ()
             return replace(plan, input=_pruned(plan.input, wanted | frozenset(keys)))
         case Aggregate():
-            calls = tuple(call for call in plan.calls if call.name in wanted)
-            read = frozenset(plan.keys) | {call.argument for call in calls if call.argument}
+            calls = tuple(call for call in plan.calls if call.name in wanted) or plan.calls[: not plan.keys]
+            read = frozenset(plan.keys) | {name for call in calls for name in call.columns}
             return replace(plan, calls=calls, input=_pruned(plan.input, read))
         case Join():
             read = wanted | {name for key in plan.keys for name in (key.left, key.right)}

@@ -1,0 +1,222 @@
+"""Aggregates as they are written, in one form: a function of operators/aggregates, its arguments, and what is fixed in the query.
+
+sum(x) FILTER (WHERE c)      sum of CASE WHEN c THEN x END: aggregates pass over NULL
+count(a, b)                  count of CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN 1 END
+count_if(c)                  count of CASE WHEN c THEN 1 END
+bool_or(b)                   max of b
+first(x) IGNORE NULLS        first of x where x IS NOT NULL: to FIRST a NULL is a value, so it is told which rows count
+median(x)                    percentile of x at 0.5
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
+from millstream.language.functions_known import AGGREGATES
+from millstream.language.spans import span_of
+
+_WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+
+# name: (function, least and greatest number of arguments)
+FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
+    "count": ("count", 1, None), "count_if": ("count", 1, 1), "approx_count_distinct": ("count", 1, 2),
+    "sum": ("sum", 1, 1), "try_sum": ("sum", 1, 1), "avg": ("avg", 1, 1), "mean": ("avg", 1, 1), "try_avg": ("avg", 1, 1),
+    "min": ("min", 1, 1), "max": ("max", 1, 1),
+    "bool_and": ("min", 1, 1), "every": ("min", 1, 1), "bool_or": ("max", 1, 1), "any": ("max", 1, 1), "some": ("max", 1, 1),
+    "first": ("first", 1, 2), "first_value": ("first", 1, 2), "any_value": ("first", 1, 2),
+    "last": ("last", 1, 2), "last_value": ("last", 1, 2), "min_by": ("min_by", 2, 2), "max_by": ("max_by", 2, 2),
+    "collect_list": ("collect_list", 1, 1), "array_agg": ("collect_list", 1, 1), "collect_set": ("collect_set", 1, 1),
+    "bit_and": ("bit_and", 1, 1), "bit_or": ("bit_or", 1, 1), "bit_xor": ("bit_xor", 1, 1),
+    "median": ("percentile", 1, 1), "percentile": ("percentile", 2, 2), "percentile_cont": ("percentile", 1, 1),
+    "percentile_approx": ("percentile_approx", 2, 3), "approx_percentile": ("percentile_approx", 2, 3),
+    "percentile_disc": ("percentile_approx", 1, 1),
+    "stddev": ("stddev_samp", 1, 1), "std": ("stddev_samp", 1, 1), "stddev_samp": ("stddev_samp", 1, 1), "stddev_pop": ("stddev_pop", 1, 1),
+    "variance": ("var_samp", 1, 1), "var_samp": ("var_samp", 1, 1), "var_pop": ("var_pop", 1, 1),
+}  # fmt: skip
+
+_OF_BOOLEANS = frozenset(["bool_and", "every", "bool_or", "any", "some", "count_if"])
+_SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", "bit_and", "bit_or"])
+_PERCENTILES = frozenset(["percentile", "percentile_approx", "approx_percentile"])
+_WITHIN_GROUP = frozenset(["percentile_cont", "percentile_disc"])
+_IN_TIME = frozenset(["first", "last"])
+_ROW_MAKERS = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
+_NAMES = AGGREGATES - _ROW_MAKERS
+
+
+@dataclass(frozen=True)
+class WrittenAggregate:
+    """`name` as the user wrote it; no arguments for count(*)."""
+
+    name: str
+    function: str
+    arguments: tuple[exp.Expr, ...]
+    distinct: bool = False
+    parameters: tuple[float, ...] = ()
+    gives_array: bool = False  # one answer for each parameter
+
+    @property
+    def wants_boolean(self) -> bool:
+        return self.name in _OF_BOOLEANS
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """A call of an aggregate, with all that stands behind it."""
+    while isinstance(node, _WRAPPERS):
+        node = node.this
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _NAMES
+
+
+def is_grouping(node: exp.Expr) -> bool:
+    """grouping(..) or grouping_id(..), which tell of the group and not of its rows."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id")
+
+
+def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
+    return next((node for node in tree.walk() if is_aggregate(node)), None)
+
+
+def is_part_of_aggregate(node: exp.Expr) -> bool:
+    """DISTINCT, FILTER, IGNORE NULLS or WITHIN GROUP of an aggregate."""
+    above = node.parent
+    match node:
+        case exp.Ordered():
+            return above is not None and isinstance(above.parent, exp.WithinGroup) and is_aggregate(above.parent)
+        case exp.Distinct() | exp.IgnoreNulls() | exp.RespectNulls() if above is not None and is_aggregate(above):
+            return True
+    return isinstance(node, _WRAPPERS) and is_aggregate(node)
+
+
+def read_aggregate(node: exp.Expr) -> WrittenAggregate:
+    """The aggregate that `is_aggregate` has found.  Errors have their place."""
+    try:
+        return _read(node)
+    except (BindError, NotSupported) as error:
+        error.span = error.span or span_of(node)
+        raise
+
+
+def _read(node: exp.Expr) -> WrittenAggregate:
+    parts = _unwrapped(node)
+    name, arguments = parts.call.name.lower(), list(parts.call.expressions)
+    if name not in FUNCTIONS:
+        raise NotSupported(
+            f"the aggregate {name} is not supported in a continuous query yet", hint="docs/functions.md lists those that are."
+        )
+    function, least, most = FUNCTIONS[name]
+    distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = list(arguments[0].expressions)
+    if len(arguments) < least or (most is not None and len(arguments) > most):
+        wanted = str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
+        raise ArityMismatch(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(arguments)}")
+    ignores_nulls = parts.ignores_nulls
+    if isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
+        ignores_nulls, arguments[0] = ignores_nulls or isinstance(arguments[0], exp.IgnoreNulls), arguments[0].this
+    if function in _IN_TIME:
+        return _in_time(name, function, arguments, parts.condition, distinct, ignores_nulls)
+    if ignores_nulls:
+        raise NotSupported(f"IGNORE NULLS says nothing to {name}", hint="It passes over NULL anyway.")
+    arguments, fractions, gives_array = _fractions(name, arguments, parts.order)
+    if name == "approx_count_distinct":
+        arguments, distinct = arguments[:1], True
+    elif name == "count_if":
+        arguments = [_when(arguments[0], exp.Literal.number(1))]
+    elif name == "count" and not distinct:
+        arguments = _counted(arguments, parts.condition)
+    if parts.condition is not None:
+        # the one that decides whether the row counts: y of min_by(x, y), else any
+        arguments[-1] = _when(parts.condition, arguments[-1])
+    return WrittenAggregate(name, function, tuple(arguments), distinct and function not in _SAME_IF_DISTINCT, fractions, gives_array)
+
+
+@dataclass
+class _Parts:
+    """A call, and what stands behind it."""
+
+    call: exp.Anonymous
+    condition: exp.Expr | None = None  # FILTER
+    ignores_nulls: bool = False
+    order: exp.Ordered | None = None  # WITHIN GROUP
+
+
+def _unwrapped(node: exp.Expr) -> _Parts:
+    parts, inner = _Parts(exp.Anonymous()), node
+    while isinstance(inner, _WRAPPERS):
+        match inner:
+            case exp.Filter():
+                parts.condition = inner.expression.this
+            case exp.IgnoreNulls():
+                parts.ignores_nulls = True
+            case exp.WithinGroup():
+                if len(inner.expression.expressions) != 1:
+                    raise ArityMismatch("WITHIN GROUP takes one expression to order by")
+                parts.order = inner.expression.expressions[0]
+        inner = inner.this
+    assert isinstance(inner, exp.Anonymous)
+    parts.call = inner
+    return parts
+
+
+def _fractions(name: str, arguments: list[exp.Expr], order: exp.Ordered | None) -> tuple[list[exp.Expr], tuple[float, ...], bool]:
+    """The arguments of a percentile without its fractions, the fractions, and whether they are an array."""
+    if (order is not None) != (name in _WITHIN_GROUP):
+        raise NotSupported(f"{name} {'is not supported with' if order is not None else 'wants'} WITHIN GROUP (ORDER BY ...)")
+    if name == "median":
+        return arguments, (0.5,), False
+    if order is not None:
+        fractions, gives_array = _numbers(name, arguments[0])
+        if order.args.get("desc"):
+            if name == "percentile_disc":
+                raise NotSupported("percentile_disc with DESC is not supported in a continuous query yet")
+            fractions = tuple(1 - fraction for fraction in fractions)
+        return [order.this], fractions, gives_array
+    if name in _PERCENTILES:
+        return arguments[:1], *_numbers(name, arguments[1])
+    return arguments, (), False
+
+
+def _numbers(name: str, tree: exp.Expr) -> tuple[tuple[float, ...], bool]:
+    """Fractions written in the query: a number, or an array of numbers."""
+    is_array = isinstance(tree, exp.Anonymous) and tree.name.lower() == "array"
+    numbers = [part.this if isinstance(part, exp.Cast) else part for part in (tree.expressions if is_array else [tree])]
+    if not numbers or not all(isinstance(number, exp.Literal) and not number.is_string for number in numbers):
+        raise NotSupported(f"the fraction of {name} is a number written in the query, or an array of them", span=span_of(tree))
+    fractions = tuple(float(number.name) for number in numbers)
+    if not all(0 <= fraction <= 1 for fraction in fractions):
+        raise TypeMismatch(f"the fraction of {name} lies between 0 and 1", span=span_of(tree))
+    return fractions, is_array
+
+
+def _in_time(
+    name: str, function: str, arguments: list[exp.Expr], condition: exp.Expr | None, distinct: bool, ignores_nulls: bool
+) -> WrittenAggregate:
+    if distinct:
+        raise NotSupported(f"DISTINCT in {name} is not supported in a continuous query yet")
+    value, *flag = arguments
+    if flag:
+        if not isinstance(flag[0], exp.Boolean):
+            raise TypeMismatch(f"the second argument of {name} is true or false", span=span_of(flag[0]))
+        ignores_nulls = ignores_nulls or bool(flag[0].this)
+    conditions = [condition.copy()] if condition is not None else []
+    if ignores_nulls:
+        conditions.append(exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())))
+    counts = [exp.and_(*conditions, copy=False)] if conditions else []
+    return WrittenAggregate(name, function, (value, *counts))
+
+
+def _counted(arguments: list[exp.Expr], condition: exp.Expr | None) -> list[exp.Expr]:
+    """What count(...) counts; nothing if it counts rows."""
+    one = exp.Literal.number(1)
+    if len(arguments) > 1:
+        present = [exp.Not(this=exp.Is(this=argument.copy(), expression=exp.null())) for argument in arguments]
+        return [_when(exp.and_(*present, copy=False), one)]
+    if isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean):
+        return [one] if condition is not None else []
+    return arguments
+
+
+def _when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
