@@ -45,13 +45,13 @@ class SortKeys:
         array = arrow_buffers.plain(array)
         if self._interner is None:
             words = arrow_buffers.words(array)
-            return frozen(_turned(words)) if pa.types.is_floating(self.type) else words
+            return frozen(turned(words)) if pa.types.is_floating(self.type) else words
         return frozen(self._interner.intern(*_byte_ranges(array), arrow_buffers.valid_mask(array)))
 
     def values(self, keys: Ints, valid: Bytes = ALL_VALID) -> pa.Array:
         """The values behind keys."""
         if self._interner is None:
-            return arrow_buffers.from_words(_turned(keys) if pa.types.is_floating(self.type) else keys, valid, self.type)
+            return arrow_buffers.from_words(turned(keys) if pa.types.is_floating(self.type) else keys, valid, self.type)
         offsets, data = self._interner.gather(np.where(valid != 0, keys, -1) if len(valid) else keys)
         if arrow_buffers.is_bytes(self.type):
             return arrow_buffers.from_byte_ranges(offsets, data, valid, self.type)
@@ -69,7 +69,7 @@ class SortKeys:
             self._interner.sweep(used)
 
 
-def _turned(words: Ints) -> Ints:
+def turned(words: Ints) -> Ints:
     """Between the bits of doubles and integers of the same order (its own inverse)."""
     turned: Ints = words ^ ((words >> 63) & ~_SIGN)
     return turned

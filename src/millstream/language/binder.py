@@ -4,7 +4,9 @@
     WHERE       Filter                            over the window's contents; IN and EXISTS: subquery_conditions
     GROUP BY    Project, Aggregate                group_by, aggregate_binder
     HAVING      Filter
+    OVER        Project, Over                     over_syntax, over_binder
     SELECT      Project, Aggregate for DISTINCT   select_list
+    ORDER BY    TopK                              order_limit, with LIMIT only
     ISTREAM ..  ToStream                          or by default, if the answer can only grow
 
 What is not there yet is refused in unsupported.py and from_binder.py.
@@ -25,6 +27,9 @@ from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_keys
+from millstream.language.order_limit import first_rows, order_items, order_of, sorted_columns
+from millstream.language.over_binder import OverBinder
+from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
@@ -75,7 +80,8 @@ class _Binder:
             match tree:
                 case exp.SetOperation():
                     check_set_operation(tree, self._sql)
-                    return combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                    bound = combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                    return sorted_columns(bound, tree, self._sql)
                 case exp.Select():
                     return self.select(tree)
             raise not_supported("this query", tree, self._sql)
@@ -125,6 +131,8 @@ class _Binder:
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
         self._require_from(select)
+        select = with_over(select, self._sql)
+        order = order_of(select, self._sql)
         where, subqueries = split_where(select.args.get("where"))
         self._check_where(where)
         source, scope, conditions = bind_from(select, where, self._catalog, self, self._sql)
@@ -134,13 +142,17 @@ class _Binder:
         for subquery in subqueries:
             source = with_condition(replace(source, plan=plan), scope, subquery, self)
             plan = source.plan
-        items = bind_items(select, scope)
-        keys = group_keys(select.args.get("group"), items, scope)
+        shown = bind_items(select, scope)
+        keys = group_keys(select.args.get("group"), shown, scope)
+        refuse_over(keys, "GROUP BY", self._sql)
+        items, places = order_items(order, shown, scope)
         if keys or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
             bound = self._grouped(replace(source, plan=plan), select, items, Grouping(scope, keys), scope)
         else:
             bound = self._projected(replace(source, plan=plan), items, scope)
-        return self._distinct(bound, select) if select.args.get("distinct") else bound
+        if select.args.get("distinct"):
+            bound = self._distinct(bound, select, hidden=len(items) - len(shown))
+        return first_rows(bound, order, places, len(shown)) if order is not None else bound
 
     # --- clauses ---------------------------------------------------------------------------
 
@@ -165,7 +177,7 @@ class _Binder:
         # keys alone are DISTINCT: more rows can only add to the answer
         grows_only = source.grows_only and not grouping.has_calls and grouping.has_keys
         bound = self._projected(replace(source, plan=plan), above, grouping)
-        return replace(bound, grows_only=grows_only, mixes_rows=True)
+        return replace(bound, grows_only=grows_only and bound.grows_only, mixes_rows=True)
 
     def _having(self, having: exp.Having, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
         check_expression(having.this, self._sql)
@@ -186,15 +198,24 @@ class _Binder:
                     child.replace(new)
             return node
 
-        return grouping.above(scope.bare(written(having.this.copy())))
+        condition = scope.bare(written(having.this.copy()))
+        refuse_over([condition], "HAVING", self._sql)
+        return grouping.above(condition)
 
     def _projected(self, source: BoundSelect, items: list[Item], columns: Typed) -> BoundSelect:
+        over = OverBinder(source.plan, columns, self._sql)
+        items = [replace(item, tree=over.above(item.tree)) for item in items]
+        if over.has_calls:
+            source, columns = replace(source, plan=over.plan(), grows_only=False, mixes_rows=True), over
         names = _plan_names(item.name for item in items)
         named = tuple(Named(name, bind_over(item.tree, columns, self._sql)) for name, item in zip(names, items, strict=True))
         visible = tuple(Visible(item.name, named_.name, named_.expr.type) for item, named_ in zip(items, named, strict=True))
         return replace(source, plan=Project(source.plan, named), columns=visible)
 
-    def _distinct(self, bound: BoundSelect, select: exp.Select) -> BoundSelect:
+    def _distinct(self, bound: BoundSelect, select: exp.Select, *, hidden: int) -> BoundSelect:
+        if hidden:
+            hint = "Add it to the select list."
+            raise not_supported("ORDER BY something that SELECT DISTINCT does not show", select.args["order"], self._sql, hint)
         for visible in bound.columns:
             if pa.types.is_map(visible.type):
                 raise TypeMismatch(f'DISTINCT cannot compare the MAP "{visible.name}"', span=span_of(select.expressions[0]), sql=self._sql)
