@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall
 from millstream.plan.ordering import Frame, OverCall, SortKey
-from property.histories import Change, History, Row, call_slow, comparable, comparable_row, sort_key
+from property.histories import History, Row, call_slow, comparable_row, sort_key
 
 
 def rows_at(history: History, now: int) -> list[Row]:
@@ -71,11 +71,13 @@ def _bits(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return (1, [_bits(element) for element in value])
     if isinstance(value, dict):
-        return (1, [_bits(element) for element in value.values()])
+        return (1, [_bits(value[name]) for name in sorted(value)])  # of struct<a, b>: in the order of the fields
     return (1, sort_key(value))
 
 
-def over_slow(rows: Sequence[Row], schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey], calls: Sequence[OverCall]) -> list[Row]:
+def over_slow(
+    rows: Sequence[Row], schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey], calls: Sequence[OverCall]
+) -> list[Row]:
     result = []
     for members in partitions(rows, schema, partition_by):
         ordered = sorted_slow(members, schema, order_by)
@@ -159,5 +161,3 @@ def _number(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, dt.date):
         return (value - dt.date(1970, 1, 1)).days
     return int(value.scaleb(type_.scale)) if isinstance(value, Decimal) else value
-
-

@@ -93,7 +93,7 @@ def small_rows(n: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), partition_by=st.sampled_from([(), ("k",), ("k", "s")]), saved=st.booleans(), room=st.sampled_from([1, 7, 4096]))
 def test_every_call_equals_recomputation(data: st.DataObject, partition_by: tuple[str, ...], saved: bool, room: int) -> None:
     order_by = tuple(data.draw(st.lists(sort_keys(["n", "x", "s", "y"]), max_size=2)))

@@ -66,7 +66,8 @@ def _values(array: pa.Array, exact: bool) -> Ranges:
     if pa.types.is_struct(kind):
         return side_by_side([order_bytes(field, exact=exact) for field in array.flatten()], n)
     elements = pa.StructArray.from_arrays([array.keys, array.items], ["k", "v"]) if pa.types.is_map(kind) else array.values
-    return _listed(arrow_buffers.words(array.offsets), *map(frozen, order_bytes(elements, exact=exact)))
+    offsets, data = order_bytes(elements, exact=exact)
+    return _listed(arrow_buffers.words(array.offsets), frozen(offsets), frozen(data))
 
 
 def _fixed(words: Ints) -> Ranges:

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import Address, Bytes, Ints, address, inlined, kernel
 from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, copy_range, count_before, delete, has_room, insert, kth, size
 from millstream.kernels.row_store import LENGTH, START
+from millstream.kernels.slots import Places
 
 CODE, POSITION, SIZE, FIRST_PEER, AFTER_PEERS, INTERVAL, SLOT, SIGN = range(8)
 TARGET_WIDTH = 8
@@ -148,7 +150,8 @@ def _within(position: int, size: int) -> int:
 
 @kernel
 def _affected(
-    trees: Address, root: int, rows: int, code: int, specs: Ints, arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool
+    trees: Address, root: int, rows: int, code: int, specs: Ints, arena: Bytes, spans: Ints, prefixes: Ints,
+    descending: bool, floating: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """The rows whose frames can see a change of this one; itself among them, as often as it is there."""
     here = _rows_before(trees, root, code, False, arena, spans)
@@ -343,7 +346,8 @@ def follow(
 
 @kernel
 def slide_frames(
-    targets: Ints, frames: Ints, f: int, shift: Ints, context: Ints, row: Ints, sign: Bytes, group: Ints, slot: Ints, rows: Ints, of_target: Ints
+    targets: Ints, frames: Ints, f: int, shift: Ints, context: Ints,
+    row: Ints, sign: Signs, group: Ints, slot: Places, rows: Ints, of_target: Places,
 ) -> tuple[int, int]:  # fmt: skip
     """Frames from target to target as rows that enter and leave a group, one group for each interval.
 
@@ -395,7 +399,7 @@ def distinct_peers(targets: Ints, frames: Ints, f: int, shift: Ints, context: In
 def _alike(one: int, other: int, arena: Bytes, spans: Ints, prefixes: Ints) -> bool:
     if prefixes[one] != prefixes[other]:
         return False
-    for i in range(prefixes[one]):
+    for i in range(prefixes[one]):  # noqa: SIM110 - numba compiles no generators inline
         if arena[spans[one, START] + i] != arena[spans[other, START] + i]:
             return False
     return True

@@ -35,7 +35,15 @@ _AGGREGATES = frozenset(["count", "sum", "avg", "min", "max"])
 _RUNNING = Frame("rows", None, 0)
 _NEED_ORDER = NUMBERING | {"lag", "lead", "nth_value"}
 _TYPES = {"percent_rank": pa.float64(), "cume_dist": pa.float64()}  # other numbers are INT
-_ARGUMENTS = {"lag": (1, 3), "lead": (1, 3), "nth_value": (2, 2), "ntile": (0, 1), "count": (0, 1), "first_value": (1, 2), "last_value": (1, 2)}
+_ARGUMENTS = {
+    "lag": (1, 3),
+    "lead": (1, 3),
+    "nth_value": (2, 2),
+    "ntile": (0, 1),
+    "count": (0, 1),
+    "first_value": (1, 2),
+    "last_value": (1, 2),
+}
 _Window = tuple[tuple[str, ...], tuple[SortKey, ...]]
 
 

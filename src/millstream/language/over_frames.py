@@ -41,7 +41,7 @@ def bind_frame(spec: exp.WindowSpec | None, keys: Sequence[pa.DataType], place: 
     return Frame("rows" if unit == "rows" else "range", start, stop)
 
 
-def _edge(edge: exp.Expr | str, side: str | None, key: pa.DataType | None, place: exp.Expr, sql: str) -> Offset:
+def _edge(edge: exp.Expr | str | None, side: str | None, key: pa.DataType | None, place: exp.Expr, sql: str) -> Offset:
     """`key` is the type of the one sort key of a RANGE frame, NULL's if there is not exactly one, None for ROWS."""
     if edge == "UNBOUNDED":
         return None

@@ -11,7 +11,22 @@ from sqlglot import exp
 from millstream.core.errors import NotSupported
 from millstream.language.spans import span_of
 
-_SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint", "with_", "order", "limit", "offset", "windows"}
+_SELECT = {
+    "expressions",
+    "distinct",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "to_stream",
+    "hint",
+    "with_",
+    "order",
+    "limit",
+    "offset",
+    "windows",
+}
 _SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 _TABLE = {"this", "alias", "stream_window"}
 _GROUP = {"expressions", "all"}

@@ -25,7 +25,8 @@ from millstream.plan.ordering import SortKey
 
 class TopKOp(Operator):
     def __init__(
-        self, schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey], limit: int, offset: int = 0, number: str | None = None
+        self, schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey], limit: int, offset: int = 0,
+        number: str | None = None,
     ) -> None:  # fmt: skip
         self.schema = Schema(schema.fields + ((Field(number, pa.int32()),) if number is not None else ()))
         self._numbered = number is not None

@@ -60,7 +60,7 @@ class OverCall:
     @property
     def tells_ties_apart(self) -> bool:
         """The result may differ between rows with equal sort keys."""
-        if self.function in _TIES_ALIKE or self.frame == WHOLE and self.function not in NUMBERING | LOOKING:
+        if self.function in _TIES_ALIKE or (self.frame == WHOLE and self.function not in NUMBERING | LOOKING):
             return False
         return self.frame.unit == "rows" or self.function in LOOKING
 

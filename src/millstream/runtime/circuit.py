@@ -154,7 +154,16 @@ class Circuit:
 
     def _operator(
         self,
-        node: FilterExec | ProjectExec | WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec,
+        node: FilterExec
+        | ProjectExec
+        | WindowExec
+        | AggregateExec
+        | OverExec
+        | TopKExec
+        | NegateExec
+        | RepeatExec
+        | NetExec
+        | ToStreamExec,
     ) -> Operator:
         match node:
             case FilterExec():
