@@ -225,6 +225,8 @@ def _intervals(
     for i in range(len(changed)):
         first, stop = _affected(trees, root, rows, changed[i], specs, arena, spans, prefixes, descending, floating)
         found[i, 0], found[i, 1] = first, stop
+    if len(changed) == 1:  # mostly
+        return found if found[0, 0] < found[0, 1] else found[:0]
     order = np.argsort(found[:, 0])
     merged = np.empty_like(found)
     n = 0
