@@ -115,6 +115,11 @@ class RowCodec:
     def columns(self, words: Ints) -> list[pa.Array]:
         return [codec.values(part, valid) for codec, part, valid in self._parts(words)]
 
+    def column(self, words: Ints, index: int) -> pa.Array:
+        """One of the columns."""
+        codec, part, valid = self._part(words, index)
+        return codec.values(part, valid)
+
     def nulled(self, words: Ints, valid: Bytes) -> Ints:
         """The words with all columns NULL where the row is not valid."""
         words = words.copy()
@@ -129,12 +134,12 @@ class RowCodec:
             codec.sweep(part[valid != 0] if len(valid) else part)
 
     def _parts(self, words: Ints) -> list[tuple[Codec, Ints, Bytes]]:
-        parts, at = [], self._flag_words
-        for k, codec in enumerate(self.codecs):
-            valid = (((words[:, k // _FLAGS] >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)
-            parts.append((codec, words[:, at : at + codec.width].copy(), ALL_VALID if valid.all() else valid))
-            at += codec.width
-        return parts
+        return [self._part(words, k) for k in range(len(self.codecs))]
+
+    def _part(self, words: Ints, k: int) -> tuple[Codec, Ints, Bytes]:
+        codec, at = self.codecs[k], self._flag_words + sum(codec.width for codec in self.codecs[:k])
+        valid = (((words[:, k // _FLAGS] >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)
+        return codec, words[:, at : at + codec.width].copy(), ALL_VALID if valid.all() else valid
 
 
 def column_words(codec: Codec, column: pa.Array) -> Ints:

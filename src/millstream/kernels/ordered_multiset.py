@@ -367,6 +367,57 @@ def copy_keys(nodes: Address, root: int, once: bool, path: Address, out: Address
 
 
 @kernel
+def count_before(
+    nodes: Address, root: int, start: int, length: int, or_equal: bool, arena: Address, spans: Address, lengths: Address, stride: int
+) -> int:
+    """How many keys are before a range of bytes, or also equal to it.  The multiset is ordered by bytes.
+
+    Only the first so many bytes of a key count: lengths[key * stride].
+    """
+    if root == EMPTY:
+        return 0
+    node, total = root, 0
+    while True:
+        leaf, used = get(nodes, node + _LEVEL) == 0, get(nodes, node + _USED)
+        j = 0 if leaf else 1
+        while j < used:
+            key = get(nodes, node + _KEY + j)
+            here, many = get(spans, 2 * key), get(lengths, key * stride)
+            before = not bytes_before(arena, start, length, here, many) if or_equal else bytes_before(arena, here, many, start, length)
+            if not before:
+                break
+            total += get(nodes, node + _WEIGHT + j - (0 if leaf else 1))
+            j += 1
+        if leaf:
+            return total
+        node = get(nodes, node + _CHILD + j - 1)
+
+
+@kernel
+def copy_range(nodes: Address, root: int, first: int, count: int, out: Address, at: int) -> None:
+    """The keys from the first-th on, with repetitions, to out[at], out[at + 1], ..."""
+    stop = at + count
+    while at < stop:
+        node, skip = root, first
+        while True:
+            j = 0
+            while skip >= get(nodes, node + _WEIGHT + j):
+                skip -= get(nodes, node + _WEIGHT + j)
+                j += 1
+            if get(nodes, node + _LEVEL) == 0:
+                break
+            node = get(nodes, node + _CHILD + j)
+        while j < get(nodes, node + _USED) and at < stop:
+            many = min(get(nodes, node + _WEIGHT + j) - skip, stop - at)
+            for _ in range(many):
+                put(out, at, get(nodes, node + _KEY + j))
+                at += 1
+            first += many
+            skip = 0
+            j += 1
+
+
+@kernel
 def keys_in_use(nodes: Ints) -> Ints:
     """Every key that some node holds, bounds included, in no order and with repetitions: what an Interner must keep."""
     out = np.empty(len(nodes) * FAN, np.int64)

@@ -45,13 +45,13 @@ class SortKeys:
         array = arrow_buffers.plain(array)
         if self._interner is None:
             words = arrow_buffers.words(array)
-            return frozen(_turned(words)) if pa.types.is_floating(self.type) else words
+            return frozen(turned(words)) if pa.types.is_floating(self.type) else words
         return frozen(self._interner.intern(*order_bytes(array), arrow_buffers.valid_mask(array)))
 
     def values(self, keys: Ints, valid: Bytes = ALL_VALID) -> pa.Array:
         """The values behind keys."""
         if self._interner is None:
-            return arrow_buffers.from_words(_turned(keys) if pa.types.is_floating(self.type) else keys, valid, self.type)
+            return arrow_buffers.from_words(turned(keys) if pa.types.is_floating(self.type) else keys, valid, self.type)
         offsets, data = self._interner.gather(np.where(valid != 0, keys, -1) if len(valid) else keys)
         return from_order_bytes(offsets, data, valid, self.type)
 
@@ -65,7 +65,7 @@ class SortKeys:
             self._interner.sweep(used)
 
 
-def _turned(words: Ints) -> Ints:
+def turned(words: Ints) -> Ints:
     """Between the bits of doubles and integers of the same order (its own inverse)."""
     turned: Ints = words ^ ((words >> 63) & ~_SIGN)
     return turned
@@ -77,7 +77,7 @@ def order_bytes(array: pa.Array) -> tuple[Ints, Bytes]:
         return arrow_buffers.byte_ranges(array)
     if arrow_buffers.is_word(array.type):
         words = arrow_buffers.words(array)
-        words = (_turned(words) if pa.types.is_floating(array.type) else words) ^ _SIGN
+        words = (turned(words) if pa.types.is_floating(array.type) else words) ^ _SIGN
     else:
         words = arrow_buffers.decimal_words(array)[:, ::-1].copy()  # most significant word first
         words[:, 0] ^= _SIGN
@@ -93,7 +93,7 @@ def from_order_bytes(offsets: Ints, data: Bytes, valid: Bytes, type_: pa.DataTyp
     if arrow_buffers.is_word(type_):
         words = np.zeros(len(offsets) - 1, np.int64)
         words[there] = data.view(np.int64).byteswap() ^ _SIGN
-        return arrow_buffers.from_words(_turned(words) if pa.types.is_floating(type_) else words, valid, type_)
+        return arrow_buffers.from_words(turned(words) if pa.types.is_floating(type_) else words, valid, type_)
     pairs = np.zeros((len(offsets) - 1, 2), np.int64)
     pairs[there] = _decimal_words(data)
     return arrow_buffers.from_decimal_words(pairs, valid, type_)

@@ -4,8 +4,10 @@
     WHERE       Filter                            over the window's contents; IN and EXISTS: subquery_conditions
     GROUP BY    Project, Aggregate                group_by, aggregate_binder
     HAVING      Filter
+    OVER        Project, Over                     over_syntax, over_binder
     SELECT      Project, Aggregate for DISTINCT   select_list
     (SELECT x)  a column, where a value may stand subquery_values
+    ORDER BY    TopK                              order_limit, with LIMIT only
     ISTREAM ..  ToStream                          or by default, if the answer can only grow
 
 What is not there yet is refused in unsupported.py and from_binder.py.
@@ -27,6 +29,9 @@ from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_by
+from millstream.language.order_limit import first_rows, order_items, order_of, sorted_columns
+from millstream.language.over_binder import OverBinder
+from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
@@ -78,7 +83,8 @@ class _Binder:
             match tree:
                 case exp.SetOperation():
                     check_set_operation(tree, self._sql)
-                    return combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                    bound = combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                    return sorted_columns(bound, tree, self._sql)
                 case exp.Select():
                     return self.select(tree)
             raise not_supported("this query", tree, self._sql)
@@ -128,6 +134,8 @@ class _Binder:
     def select(self, select: exp.Select) -> BoundSelect:
         check_select(select, self._sql)
         self._require_from(select)
+        select = with_over(select, self._sql)
+        order = order_of(select, self._sql)
         where, values = split_where(select.args.get("where")), Values()
         self._check_where(where.plain)
         source, scope, conditions = bind_from(select, where.plain, self._catalog, self, self._sql)
@@ -140,14 +148,18 @@ class _Binder:
         for condition in where.valued:
             source = self._where_value(source, condition, values, scope)
         listed, found = values.items_taken_out(select.expressions)
-        items = bind_items(exp.Select(expressions=listed), scope)
-        group = group_by(select.args.get("group"), items, scope)
+        shown = bind_items(exp.Select(expressions=listed), scope)
+        group = group_by(select.args.get("group"), shown, scope)
+        refuse_over(group.keys, "GROUP BY", self._sql)
+        items, places = order_items(order, shown, scope)
         if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
             bound = self._grouped(source, select, items, Grouping(scope, group.keys, group.sets), scope, values, found)
         else:
             source = with_values(source, found, scope.bare, self, self._sql)
             bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
-        return self._distinct(bound, select) if select.args.get("distinct") else bound
+        if select.args.get("distinct"):
+            bound = self._distinct(bound, select, hidden=len(items) - len(shown))
+        return first_rows(bound, order, places, len(shown)) if order is not None else bound
 
     # --- clauses ---------------------------------------------------------------------------
 
@@ -195,7 +207,7 @@ class _Binder:
             bound = replace(bound, plan=Filter(bound.plan, bind_condition(condition, columns, self._sql, "HAVING")))
         grows_only = source.grows_only and grouping.is_distinct and not found
         bound = self._projected(bound, shown, columns)
-        return replace(bound, grows_only=grows_only, mixes_rows=True)
+        return replace(bound, grows_only=grows_only and bound.grows_only, mixes_rows=True)
 
     def _having(self, having: exp.Expr, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
         check_expression(having, self._sql)
@@ -216,15 +228,24 @@ class _Binder:
                     child.replace(new)
             return node
 
-        return grouping.above(scope.bare(written(having.copy())))
+        condition = scope.bare(written(having.copy()))
+        refuse_over([condition], "HAVING", self._sql)
+        return grouping.above(condition)
 
     def _projected(self, source: BoundSelect, items: list[Item], columns: Typed) -> BoundSelect:
+        over = OverBinder(source.plan, columns, self._sql)
+        items = [replace(item, tree=over.above(item.tree)) for item in items]
+        if over.has_calls:
+            source, columns = replace(source, plan=over.plan(), grows_only=False, mixes_rows=True), over
         names = _plan_names(item.name for item in items)
         named = tuple(Named(name, bind_over(item.tree, columns, self._sql)) for name, item in zip(names, items, strict=True))
         visible = tuple(Visible(item.name, named_.name, named_.expr.type) for item, named_ in zip(items, named, strict=True))
         return replace(source, plan=Project(source.plan, named), columns=visible)
 
-    def _distinct(self, bound: BoundSelect, select: exp.Select) -> BoundSelect:
+    def _distinct(self, bound: BoundSelect, select: exp.Select, *, hidden: int) -> BoundSelect:
+        if hidden:
+            hint = "Add it to the select list."
+            raise not_supported("ORDER BY something that SELECT DISTINCT does not show", select.args["order"], self._sql, hint)
         for visible in bound.columns:
             if pa.types.is_map(visible.type):
                 raise TypeMismatch(f'DISTINCT cannot compare the MAP "{visible.name}"', span=span_of(select.expressions[0]), sql=self._sql)

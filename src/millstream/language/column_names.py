@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from millstream.language.literal_names import instant_name, interval_name, number_name
+from millstream.language.nodes import OverFunction
 
 _FORM, _SUFFIX = "form", "number_suffix"
 
@@ -116,6 +117,8 @@ def shown(tree: exp.Expr) -> str:
         case exp.WithinGroup():
             ordered = tree.expression.expressions[0]
             return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {shown(ordered.this)}{' DESC' if ordered.args.get('desc') else ''})"
+        case OverFunction():
+            return _over(tree)
         case exp.Bracket():
             return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
         case exp.Subquery():
@@ -206,6 +209,46 @@ def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
     # floor(x, digits) and ceil(x, digits) are other functions to Spark
     capitals = name in _CAPITALS and not (name in ("floor", "ceil") and len(texts) == 2)
     return f"{name.upper() if capitals else name}({', '.join(texts)})"
+
+
+def _over(tree: OverFunction) -> str:
+    """Spark writes out everything, the frame too."""
+    name = tree.this.lower()
+    arguments = list(tree.expressions) or ([exp.Literal.number(1)] if name == "count" else [])
+    if name in ("lag", "lead"):
+        arguments += [exp.Literal.number(1), exp.Null()][len(arguments) - 1 :]
+    keys, directions = tree.args.get("order") or [], tree.args.get("directions") or ()
+    order = [
+        f"{shown(key)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+        for key, (descending, nulls_first) in zip(keys, directions, strict=True)
+    ]
+    partition_by = tree.args.get("partition_by")
+    parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
+    parts += [f"ORDER BY {', '.join(order)}"] if order else []
+    return f"{_call(name, arguments)} OVER ({' '.join([*parts, _frame(tree, name, arguments)])})"
+
+
+def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:
+    spec = tree.args.get("spec")
+    if name in ("lag", "lead"):
+        distance = shown(arguments[1])
+        distance = distance if name == "lead" else distance.removeprefix("-") if distance.startswith("-") else f"-{distance}"
+        return f"ROWS BETWEEN {distance} FOLLOWING AND {distance} FOLLOWING"
+    if spec is not None:
+        start, stop = (_edge(spec.args.get(edge), spec.args.get(f"{edge}_side")) for edge in ("start", "end"))
+        return f"{spec.args['kind']} BETWEEN {start} AND {stop}"
+    if name in ("row_number", "rank", "dense_rank", "ntile", "nth_value", "percent_rank", "cume_dist"):
+        unit = "RANGE" if name in ("cume_dist", "nth_value") else "ROWS"
+        return f"{unit} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    if tree.args.get("order"):
+        return "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    return "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+def _edge(edge: exp.Expr | str | None, side: str | None) -> str:
+    if isinstance(edge, exp.Expr):
+        return f"{shown(edge)} {side}"
+    return f"UNBOUNDED {side}" if edge == "UNBOUNDED" else "CURRENT ROW"
 
 
 def _binary(tree: exp.Expr, operator: str) -> str:

@@ -3,6 +3,8 @@
 FROM trades [RANGE 5 MINUTES] AS t      exp.Table(..., stream_window=StreamWindow(kind="range", ...))
 FROM (SELECT ...) [NOW] AS t            exp.Subquery(..., stream_window=StreamWindow(kind="now"))
 SELECT ISTREAM(DISTINCT a AS x, b)      exp.Select(expressions=[a AS x, b], distinct=..., to_stream="istream")
+
+The binder adds one: a call of a function with OVER, its window written out.
 """
 
 from __future__ import annotations
@@ -32,3 +34,14 @@ class WindowEdge(exp.Expression):
     """An end of a BEGIN/END window: a fixed instant, or `NOW - back_us` (back_us = 0: NOW itself)."""
 
     arg_types = {"instant": False, "back_us": False}
+
+
+class OverFunction(exp.Expression):
+    """function(expressions) OVER (PARTITION BY partition_by ORDER BY order spec).
+
+    this        the function's name, as written; not a call in the tree, for sum(x) OVER (...) is no aggregate of the query
+    directions  for each item of `order` whether it is descending and whether NULLs come first
+    spec        the frame as exp.WindowSpec, if there is one
+    """
+
+    arg_types = {"this": True, "expressions": False, "partition_by": False, "order": False, "directions": False, "spec": False}

@@ -16,6 +16,7 @@ from millstream.plan.duckdb_sql import MONTHS, duckdb_type, in_template, lowered
 from millstream.plan.expression import Expr
 
 DAYS_ONLY = "days_only"
+_LENGTH = "length"
 """Meta key: an interval written in whole days, so that a DATE plus it is a DATE again."""
 
 _MICROS = {**UNITS, "WEEK": 7 * UNITS["DAY"]}
@@ -187,4 +188,11 @@ def _interval(node: exp.Interval, value: int, type_: pa.DataType, *, days_only: 
     tree = lowered(exp.Interval(this=node.this.copy(), unit=unit.copy() if (unit := node.args.get("unit")) else None),
                    f"CAST({value} AS {duckdb_type(type_)})")  # fmt: skip
     tree.meta[DAYS_ONLY] = days_only
+    tree.meta[_LENGTH] = value
     return Expr(tree, type_)
+
+
+def interval_us(node: exp.Interval) -> int | None:
+    """The length of an interval in microseconds; None if it is one in months."""
+    found = interval(node)
+    return int(found.tree.meta[_LENGTH]) if found.type == INTERVAL else None

@@ -120,7 +120,7 @@ def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:
     """Rows of FROM that pass WHERE, one for one: so not a query that aggregates, which has a row even where nothing passes."""
     if not isinstance(query, exp.Select) or any(value for key, value in query.args.items() if key not in _SIMPLE):
         return False
-    return all(find_aggregate(item) is None for item in query.expressions)
+    return all(find_aggregate(item) is None and item.find(exp.Window) is None for item in query.expressions)
 
 
 def _with_columns(source: Source, columns: list[Visible]) -> Source:

@@ -12,21 +12,33 @@ from millstream.core.errors import NotSupported
 from millstream.language.aggregate_syntax import is_part_of_aggregate
 from millstream.language.spans import span_of
 
-_SELECT = {"expressions", "distinct", "from_", "joins", "where", "group", "having", "to_stream", "hint", "with_"}
-_SET_OPERATION = {"this", "expression", "distinct", "with_"}
+_SELECT = {
+    "expressions",
+    "distinct",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "to_stream",
+    "hint",
+    "with_",
+    "order",
+    "limit",
+    "offset",
+    "windows",
+}
+_SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 _TABLE = {"this", "alias", "stream_window"}
 _GROUP = {"expressions", "all", "grouping_sets", "cube", "rollup"}
 _CLAUSES = {
-    "laterals": "LATERAL VIEW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY", "limit": "LIMIT", "offset": "OFFSET", "windows": "WINDOW", "qualify": "QUALIFY", "pivots": "PIVOT",
+    "laterals": "LATERAL VIEW", "sort": "SORT BY", "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY", "qualify": "QUALIFY", "pivots": "PIVOT",
     "sample": "TABLESAMPLE", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",
 }  # fmt: skip
-_HINTS = {
-    "order": "The rows of a continuous answer have no order.",
-}
 _EXPRESSIONS: dict[type[exp.Expr], str] = {
-    exp.Window: "OVER", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
+    exp.Window: "OVER in this place", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
     exp.RespectNulls: "RESPECT NULLS", exp.Exists: "EXISTS", exp.Subquery: "a subquery in an expression",
     exp.Select: "a subquery in an expression", exp.SetOperation: "a subquery in an expression", exp.Any: "ANY", exp.All: "ALL",
     exp.Rollup: "ROLLUP",
@@ -74,4 +86,4 @@ def _check_clauses(node: exp.Expr, allowed: set[str], sql: str) -> None:
             continue
         first = value[0] if isinstance(value, list) else value
         place = first if isinstance(first, exp.Expr) and span_of(first) else node
-        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql, _HINTS.get(key))
+        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql)

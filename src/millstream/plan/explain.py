@@ -18,16 +18,19 @@ from millstream.plan.logical import (
     Join,
     JoinKey,
     Negate,
+    Over,
     Plan,
     Project,
     Repeat,
     Scan,
     SourceKind,
+    TopK,
     ToStream,
     Union,
     Window,
     children,
 )
+from millstream.plan.ordering import SortKey
 from millstream.plan.physical import (
     AggregateExec,
     Exec,
@@ -37,6 +40,7 @@ from millstream.plan.physical import (
     JoinExec,
     NegateExec,
     NetExec,
+    OverExec,
     PhysicalPlan,
     ProjectExec,
     ReceiveExec,
@@ -44,6 +48,7 @@ from millstream.plan.physical import (
     RowWiseStep,
     RStreamExec,
     SourceExec,
+    TopKExec,
     ToStreamExec,
     UnionExec,
     WindowExec,
@@ -82,6 +87,10 @@ def _describe(plan: Plan) -> str:
         case Aggregate():
             keys = f" by {', '.join(plan.keys)}" if plan.keys else ""
             return f"Aggregate{keys}: {', '.join(map(str, plan.calls)) or 'distinct'}"
+        case Over():
+            return _over(plan)
+        case TopK():
+            return _top_k(plan)
         case Join():
             return f"Join {_keys(plan.keys)}"
         case Union():
@@ -124,6 +133,10 @@ def _describe_exec(node: Exec) -> str:
             return f"Window {node.spec}, {holds}"
         case AggregateExec():
             return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
+        case OverExec():
+            return f"{_over(node)}, holds its rows in order"
+        case TopKExec():
+            return f"{_top_k(node)}, holds its rows in order"
         case JoinExec():
             return f"Join {_keys(node.keys)}, holds the rows of both sides"
         case UnionExec():
@@ -142,6 +155,22 @@ def _describe_exec(node: Exec) -> str:
 
 def _kind(kind: SourceKind) -> str:
     return "" if kind == "stream" else f"{kind} "
+
+
+def _over(node: Over | OverExec) -> str:
+    return f"Over ({_ordered(node.partition_by, node.order_by)}): {', '.join(map(str, node.calls))}"
+
+
+def _top_k(node: TopK | TopKExec) -> str:
+    behind = f" behind the first {node.offset}" if node.offset else ""
+    number = f", numbered as {node.number}" if node.number is not None else ""
+    return f"Top {node.limit}{behind} ({_ordered(node.partition_by, node.order_by)}){number}"
+
+
+def _ordered(partition_by: Sequence[str], order_by: Sequence[SortKey]) -> str:
+    parts = [f"by {', '.join(partition_by)}"] if partition_by else []
+    parts += [f"in order of {', '.join(map(str, order_by))}"] if order_by else []
+    return " ".join(parts) or "all rows"
 
 
 def _keys(keys: Sequence[JoinKey]) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from millstream.core.errors import ColumnNotFound, WindowInvalid
 from millstream.core.schema import Field, Schema
 from millstream.plan.expression import Expr, Named
+from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.window import RowsWindow, WindowSpec
 
 SourceKind = Literal["stream", "relation", "query"]
@@ -128,6 +129,52 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Over:
+    """Every row of `input`, and what each call makes of the rows around it: those with equal `partition_by`, in order.
+
+    Ties are broken by the other columns, from left to right: the answer depends on the rows alone.
+    """
+
+    input: Plan
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    calls: tuple[OverCall, ...]
+
+    def __post_init__(self) -> None:
+        _require(frozenset(self.partition_by), self.input.schema, "PARTITION BY")
+        _require(frozenset(key.column for key in self.order_by), self.input.schema, "ORDER BY")
+        _require(frozenset(call.argument for call in self.calls if call.argument), self.input.schema, "OVER")
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.input.schema.fields + tuple(Field(call.name, call.type) for call in self.calls))
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Of the rows with equal `partition_by` the first `limit` behind the first `offset`, in order; ties as for `Over`.
+
+    `number` names a column for the row's place in the order, counted from 1, if it is wanted.
+    """
+
+    input: Plan
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    limit: int
+    offset: int = 0
+    number: str | None = None
+
+    def __post_init__(self) -> None:
+        _require(frozenset(self.partition_by), self.input.schema, "PARTITION BY")
+        _require(frozenset(key.column for key in self.order_by), self.input.schema, "ORDER BY")
+
+    @property
+    def schema(self) -> Schema:
+        number = (Field(self.number, pa.int32()),) if self.number is not None else ()
+        return Schema(self.input.schema.fields + number)
+
+
+@dataclass(frozen=True)
 class JoinKey:
     """left = right; where `null_safe`, NULL equals NULL."""
 
@@ -211,7 +258,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Join | Union | Negate | Repeat | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | Union | Negate | Repeat | ToStream
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall, JoinKey, SourceKind
+from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.window import WindowSpec
 
 
@@ -127,6 +128,26 @@ class AggregateExec:
 
 
 @dataclass(frozen=True)
+class OverExec:
+    input: Exec
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    calls: tuple[OverCall, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class TopKExec:
+    input: Exec
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    limit: int
+    offset: int
+    number: str | None
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class JoinExec:
     left: Exec
     right: Exec
@@ -184,6 +205,8 @@ Exec = (
     | ProjectExec
     | WindowExec
     | AggregateExec
+    | OverExec
+    | TopKExec
     | JoinExec
     | UnionExec
     | NegateExec
@@ -275,6 +298,8 @@ def keeps_contents(node: Exec) -> bool:
         case WindowExec():
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
+            return False
+        case OverExec() | TopKExec():
             return False
         case _:
             return keeps_contents(node.input)

@@ -28,10 +28,12 @@ from millstream.plan.logical import (
     Join,
     JoinKey,
     Negate,
+    Over,
     Plan,
     Project,
     Repeat,
     Scan,
+    TopK,
     ToStream,
     Union,
     Window,
@@ -49,6 +51,7 @@ from millstream.plan.physical import (
     JoinExec,
     NegateExec,
     NetExec,
+    OverExec,
     PhysicalPlan,
     ProjectExec,
     ProjectStep,
@@ -57,6 +60,7 @@ from millstream.plan.physical import (
     RStreamExec,
     Single,
     SourceExec,
+    TopKExec,
     ToStreamExec,
     UnionExec,
     WindowExec,
@@ -104,6 +108,10 @@ class _Planner:
                 return self._window(plan)
             case Aggregate():
                 return self._aggregate(plan)
+            case Over():
+                return self._over(plan)
+            case TopK():
+                return self._top_k(plan)
             case Join():
                 return self._join(plan)
             case Union():
@@ -141,6 +149,16 @@ class _Planner:
         below = self._meet(self._place(plan.input), plan.keys)
         spread = below.distribution if plan.keys else Single()
         return _Placed(AggregateExec(below.node, plan.keys, plan.calls, plan.schema), spread, netted=True, append_only=False)
+
+    def _over(self, plan: Over) -> _Placed:
+        below = self._meet(self._place(plan.input), plan.partition_by)
+        node = OverExec(below.node, plan.partition_by, plan.order_by, plan.calls, plan.schema)
+        return _Placed(node, below.distribution, netted=True, append_only=False)
+
+    def _top_k(self, plan: TopK) -> _Placed:
+        below = self._meet(self._place(plan.input), plan.partition_by)
+        node = TopKExec(below.node, plan.partition_by, plan.order_by, plan.limit, plan.offset, plan.number, plan.schema)
+        return _Placed(node, below.distribution, netted=True, append_only=False)
 
     def _join(self, plan: Join) -> _Placed:
         left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from millstream.plan.logical import Plan, children, with_children
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
+from millstream.plan.rules.keep_first_rows import keep_first_rows
 from millstream.plan.rules.merge_filters import merge_filters
 from millstream.plan.rules.merge_projects import merge_projects
 from millstream.plan.rules.prune_columns import prune_columns
@@ -16,6 +17,7 @@ from millstream.plan.rules.push_project_below_window import push_project_below_w
 Rule = Callable[[Plan], Plan]
 
 NODE_RULES: tuple[Rule, ...] = (
+    keep_first_rows,
     push_filter_below_join,
     push_filter_below_window,
     push_project_below_window,

@@ -22,12 +22,14 @@ from millstream.operators.join import JoinOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
+from millstream.operators.over import OverOp
 from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.time_window import TimeWindowOp
 from millstream.operators.to_stream import ToStreamOp
+from millstream.operators.top_k import TopKOp
 from millstream.plan.physical import (
     AggregateExec,
     Exec,
@@ -35,11 +37,13 @@ from millstream.plan.physical import (
     JoinExec,
     NegateExec,
     NetExec,
+    OverExec,
     ProjectExec,
     ReceiveExec,
     RepeatExec,
     RStreamExec,
     SourceExec,
+    TopKExec,
     ToStreamExec,
     UnionExec,
     WindowExec,
@@ -149,7 +153,17 @@ class Circuit:
         return node
 
     def _operator(
-        self, node: FilterExec | ProjectExec | WindowExec | AggregateExec | NegateExec | RepeatExec | NetExec | ToStreamExec
+        self,
+        node: FilterExec
+        | ProjectExec
+        | WindowExec
+        | AggregateExec
+        | OverExec
+        | TopKExec
+        | NegateExec
+        | RepeatExec
+        | NetExec
+        | ToStreamExec,
     ) -> Operator:
         match node:
             case FilterExec():
@@ -160,6 +174,10 @@ class Circuit:
                 return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else TimeWindowOp(node.schema, node.spec)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
+            case OverExec():
+                return OverOp(node.input.schema, node.partition_by, node.order_by, node.calls)
+            case TopKExec():
+                return TopKOp(node.input.schema, node.partition_by, node.order_by, node.limit, node.offset, node.number)
             case NegateExec():
                 return NegateOp(node.schema)
             case RepeatExec():

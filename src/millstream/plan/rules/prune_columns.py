@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from millstream.core.schema import Field
 from millstream.plan.expression import Named, column
-from millstream.plan.logical import Aggregate, Filter, Join, Negate, Plan, Project, Repeat, Scan, ToStream, Union, Window
+from millstream.plan.logical import Aggregate, Filter, Join, Negate, Over, Plan, Project, Repeat, Scan, TopK, ToStream, Union, Window
 from millstream.plan.window import RowsWindow
 
 
@@ -35,6 +35,12 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             calls = tuple(call for call in plan.calls if call.name in wanted) or plan.calls[: not plan.keys]
             read = frozenset(plan.keys) | {name for call in calls for name in call.columns}
             return replace(plan, calls=calls, input=_pruned(plan.input, read))
+        case Over():
+            return _over(plan, wanted)
+        case TopK():
+            # every column below decides between rows that tie
+            number = plan.number if plan.number in wanted else None
+            return replace(plan, number=number, input=_pruned(plan.input, frozenset(plan.input.schema.names)))
         case Join():
             read = wanted | {name for key in plan.keys for name in (key.left, key.right)}
             return replace(plan, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
@@ -47,6 +53,18 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             return replace(plan, input=_pruned(plan.input, wanted | {plan.copies}))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
+
+
+def _over(plan: Over, wanted: frozenset[str]) -> Plan:
+    """Where a call can tell rows that tie apart, every column decides between them."""
+    calls = tuple(call for call in plan.calls if call.name in wanted)
+    if not calls:
+        return _pruned(plan.input, wanted)
+    read = wanted & frozenset(plan.input.schema.names)
+    read |= frozenset(plan.partition_by) | {key.column for key in plan.order_by} | {call.argument for call in calls if call.argument}
+    if any(call.tells_ties_apart for call in calls):
+        read = frozenset(plan.input.schema.names)
+    return replace(plan, calls=calls, input=_pruned(plan.input, read))
 
 
 def _exactly(plan: Plan, wanted: frozenset[str]) -> Plan:

@@ -28,7 +28,7 @@ def push_filter_below_join(plan: Plan) -> Plan:
     match plan:
         case Filter(Join() as join, predicate):
             left, right, rest = [], [], []
-            for part in _parts(predicate):
+            for part in parts_of(predicate):
                 if part.deterministic and part.columns and part.columns <= set(join.left.schema.names):
                     left.append(part)
                 elif part.deterministic and part.columns and part.columns <= set(join.right.schema.names):
@@ -42,13 +42,14 @@ def push_filter_below_join(plan: Plan) -> Plan:
             return plan
 
 
-def _parts(predicate: Expr) -> Iterator[Expr]:
+def parts_of(predicate: Expr) -> Iterator[Expr]:
+    """The conditions that are joined by AND."""
     tree = predicate.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.And):
-        yield from _parts(Expr(tree.this, pa.bool_()))
-        yield from _parts(Expr(tree.expression, pa.bool_()))
+        yield from parts_of(Expr(tree.this, pa.bool_()))
+        yield from parts_of(Expr(tree.expression, pa.bool_()))
     else:
         yield Expr(tree, pa.bool_())
 

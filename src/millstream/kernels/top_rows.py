@@ -1,0 +1,111 @@
+"""ORDER BY ... LIMIT: how the first rows of a partition change.
+
+A partition's rows stand in an ordered multiset; what is shown are the positions from `skipped` up to `stop`.  Changes behind `stop`
+show nothing, and what stands before the first changed row stays: the rest, at most stop - skipped rows, is compared.
+"""
+
+from __future__ import annotations
+
+from millstream.core.signed_batch import Signs
+from millstream.kernels.compiled import Address, Bytes, Ints, address, bytes_before, inlined, kernel
+from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, copy_range, count_before, delete, has_room, insert, size
+from millstream.kernels.row_store import LENGTH, START
+
+DONE, OUT_OF_NODES, FULL, NEVER_THERE = range(4)
+WHERE, PHASE, CHANGE, FIRST, HELD, FILLED = range(6)
+"""Of `progress`: the slot, what is to be done for it, the next of its changes; the first position that may change,
+how many rows stood from there on; and how many changes have been filled in."""
+_AS_IT_WAS, _APPLY, _AS_IT_IS = range(3)
+
+
+@inlined
+def _first_changed(trees: Address, root: int, changed: Ints, arena: Bytes, spans: Ints) -> int:
+    """The least position of a changed row."""
+    least = size(trees, root)
+    for i in range(len(changed)):
+        here = count_before(
+            trees, root, spans[changed[i], START], spans[changed[i], LENGTH], False,
+            address(arena), address(spans), address(spans) + 8, 2,
+        )  # fmt: skip
+        least = min(least, here)
+    return least
+
+
+@inlined
+def _shown(trees: Address, root: int, first: int, stop: int, out: Ints) -> int:
+    """Copies the rows at positions first, first + 1, ..., as far as they are shown; their number."""
+    if root == EMPTY:
+        return 0
+    count = max(0, min(stop, size(trees, root)) - first)
+    if count > 0:
+        copy_range(trees, root, first, count, address(out), 0)
+    return count
+
+
+@kernel
+def _compared(
+    was: Ints, held: int, now: Ints, holds: int, first: int, numbered: bool, slot: int, arena: Bytes, spans: Ints,
+    progress: Ints, out: Ints, sign: Signs,
+) -> None:  # fmt: skip
+    """Notes (row, slot, position) of what is different."""
+    n, i, j = progress[FILLED], 0, 0
+    while i < held or j < holds:
+        if i < held and j < holds and was[i] == now[j] and (not numbered or i == j):
+            i += 1
+            j += 1
+            continue
+        if numbered:
+            leaves = i < held and (i <= j or j == holds)
+        else:
+            leaves = i < held and (
+                j == holds
+                or bytes_before(address(arena), spans[was[i], START], spans[was[i], LENGTH], spans[now[j], START], spans[now[j], LENGTH])
+            )
+        if leaves:
+            out[n, 0], out[n, 1], out[n, 2], sign[n] = was[i], slot, first + i, -1
+            i += 1
+        else:
+            out[n, 0], out[n, 1], out[n, 2], sign[n] = now[j], slot, first + j, 1
+            j += 1
+        n += 1
+    progress[FILLED] = n
+
+
+@kernel
+def follow(
+    slot_start: Ints, slot_part: Ints, code: Ints, delta: Ints, nodes: Ints, roots: Ints, path: Ints,
+    skipped: int, stop: int, numbered: bool, arena: Bytes, spans: Ints, progress: Ints, was: Ints, now: Ints, out: Ints, sign: Signs,
+) -> int:  # fmt: skip
+    """Apply the changes slot by slot, and note what each slot changes in what is shown.
+
+    Stops when it is done, when an insert might find no node, when `was`, `now` or `out` may not have room (the caller makes
+    it and calls again), or at a row that was never there.
+    """
+    trees, text, texts = address(nodes), address(arena), address(spans)
+    while progress[WHERE] < len(slot_part):
+        s = progress[WHERE]
+        part, begin, end = slot_part[s], slot_start[s], slot_start[s + 1]
+        if progress[PHASE] == _AS_IT_WAS:
+            first = 0 if roots[part] == EMPTY else _first_changed(trees, roots[part], code[begin:end], arena, spans)
+            progress[FIRST] = max(first, skipped)
+            progress[HELD] = _shown(trees, roots[part], progress[FIRST], stop, was)
+            progress[PHASE], progress[CHANGE] = _APPLY, 0
+        if progress[PHASE] == _APPLY:
+            for i in range(begin + progress[CHANGE], end):
+                progress[CHANGE] = i - begin
+                if delta[i] > 0:
+                    if not has_room(trees):
+                        return OUT_OF_NODES
+                    roots[part] = insert(trees, roots[part], code[i], delta[i], True, text, texts)
+                for _ in range(-delta[i]):
+                    roots[part] = delete(trees, roots[part], code[i], address(path), True, text, texts)
+                    if roots[part] == NOT_THERE:
+                        return NEVER_THERE
+            progress[PHASE] = _AS_IT_IS
+        holds = _shown(trees, roots[part], progress[FIRST], stop, now)
+        if progress[FILLED] + progress[HELD] + holds > len(out):
+            return FULL
+        _compared(was, progress[HELD], now, holds, progress[FIRST], numbered, s, arena, spans, progress, out, sign)
+        progress[PHASE] = _AS_IT_WAS
+        progress[WHERE] += 1
+    return DONE

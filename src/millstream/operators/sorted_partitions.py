@@ -1,0 +1,111 @@
+"""Rows in order, partition by partition: what OVER and the first rows of an order keep.
+
+A row is known by its code (kernels/row_store.py), a partition by the code of its key; each partition is an ordered multiset of
+rows.  A step's changes become slots, (partition, instant) by instant, with what is left of them when equal rows cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.errors import InternalError
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import Instants, SignedBatch
+from millstream.kernels import arrow_buffers
+from millstream.kernels.arrow_buffers import frozen
+from millstream.kernels.compiled import Ints
+from millstream.kernels.extremes import restore
+from millstream.kernels.key_table import KeyTable
+from millstream.kernels.ordered_multiset import EMPTY, dump, grown_nodes, keys_in_use, new_nodes, new_path
+from millstream.kernels.row_store import RowStore, SortColumn
+from millstream.operators.operator import Arrays
+from millstream.plan.ordering import SortKey
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The changes code[start[s]:start[s + 1]] are those of slot s."""
+
+    part: Ints
+    instant: Instants
+    start: Ints
+    code: Ints
+    delta: Ints  # how many more of the row, never 0
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+
+class SortedPartitions:
+    def __init__(self, schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey]) -> None:
+        self._schema = schema
+        self._partition_by = tuple(partition_by)
+        sort = [SortColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in order_by]
+        self.store = RowStore([field.type for field in schema], sort)
+        self._keys = KeyTable([schema[name].type for name in partition_by]) if partition_by else None
+        self.nodes = new_nodes()
+        self.path = new_path()
+        self.roots: Ints = np.full(1, EMPTY, np.int64)
+        self.rows = 0
+        self._touched: Ints = np.empty(0, np.int64)
+
+    def slots(self, batch: SignedBatch) -> Slots:
+        codes, parts = self.store.encode(batch.rows.columns), self._parts(batch.rows)
+        self._touched = np.unique(parts)
+        order = np.lexsort((codes, parts, batch.instant))
+        instant, part, code = batch.instant[order], parts[order], codes[order]
+        new_slot = _differs(instant) | _differs(part)
+        first = np.flatnonzero(new_slot | _differs(code))
+        delta = np.add.reduceat(batch.sign[order].astype(np.int64), first) if len(first) else np.empty(0, np.int64)
+        first, delta = first[delta != 0], delta[delta != 0]
+        instant, part, code = instant[first], part[first], code[first]
+        start = np.flatnonzero(_differs(instant) | _differs(part))
+        self.rows += int(delta.sum())
+        return Slots(
+            frozen(part[start]), instant[start], frozen(np.append(start, len(first))), frozen(code), frozen(delta)
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        self.nodes = grown_nodes(self.nodes)
+
+    def forget(self) -> None:
+        """After a step: partitions without rows, and rows that are in none."""
+        if self._keys is not None:
+            self._keys.release(self._touched[self.roots[self._touched] == EMPTY])
+        if self.store.is_worth_a_sweep:
+            self.store.sweep(np.unique(keys_in_use(self.nodes)))
+
+    def save(self) -> Arrays:
+        _, codes, times = dump(self.nodes, self.roots).T.copy()
+        return {"rows": arrow_buffers.to_bytes(self.store.columns(codes)), "times": times}
+
+    def load(self, arrays: Arrays) -> None:
+        rows = pa.RecordBatch.from_arrays(arrow_buffers.from_bytes(arrays["rows"]), schema=self._schema.to_arrow())
+        codes, parts, times, done = frozen(self.store.encode(rows.columns)), frozen(self._parts(rows)), frozen(arrays["times"]), 0
+        order = (True, self.store.arena, self.store.spans)
+        while (done := restore(self.nodes, self.roots, parts, codes, times, *order, done)) < len(codes):
+            self.grow()
+        self.rows = int(times.sum())
+
+    def _parts(self, rows: pa.RecordBatch) -> Ints:
+        if self._keys is None:
+            return np.zeros(rows.num_rows, np.int64)
+        codes = self._keys.encode([rows.column(name) for name in self._partition_by])
+        if self._keys.capacity > len(self.roots):
+            self.roots = np.append(self.roots, np.full(self._keys.capacity - len(self.roots), EMPTY, np.int64))
+        return codes
+
+
+def never_there() -> InternalError:
+    return InternalError("a partition was asked to give back a row that it never got")
+
+
+def _differs(values: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where a value is not that before it; true for the first."""
+    differs = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
