@@ -94,8 +94,7 @@ def _of_sets(rows: list[Row]) -> Bag:
     """ROLLUP(k, v): (k, v, the bits of those left out, rows, sum)."""
     found: Bag = Counter()
     for left_out, keys in ((0, lambda row: row[1:]), (1, lambda row: (row[1], None)), (3, lambda row: (None, None))):
-        groups = _grouped(rows, keys) if rows or left_out < 3 else {(None, None): []}
-        found.update((*key, left_out, len(group), _sum(group)) for key, group in groups.items())
+        found.update((*key, left_out, len(group), _sum(group)) for key, group in _grouped(rows, keys).items())
     return found
 
 
@@ -178,7 +177,7 @@ QUERIES = {
     ),
     "grouping sets of keys alone": QueryModel(
         "SELECT k FROM s {window} GROUP BY GROUPING SETS (k, ())",
-        lambda rows: Counter([(None,), *((k,) for k in {row[1] for row in rows})]),
+        lambda rows: Counter([*((None,) for _ in rows[:1]), *((k,) for k in {row[1] for row in rows})]),
     ),
     "distinct": QueryModel("SELECT DISTINCT k FROM s {window}", lambda rows: Counter({(k,) for _, k, _ in rows})),
 }

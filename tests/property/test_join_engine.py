@@ -312,6 +312,10 @@ JOINS = {
         "WHERE v = 1 OR NOT EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r", "r"),
         lambda a, b, c: Counter((x[2], bool(c)) for x in a if x[2] == 1 or not any(same_key(x, y) for y in b)),
     ),
+    "in as a value, by the same name": JoinModel(
+        "SELECT v, v IN (SELECT v FROM r {1}) AS there FROM s {0}", ("s", "r"),
+        lambda a, b: Counter((x[2], is_in(x[2], [y[2] for y in b])) for x in a),
+    ),
     "in as a value": JoinModel(
         "SELECT a.v, a.v IN (SELECT v FROM r {1} AS b WHERE b.k <=> 'a') AS there FROM s {0} AS a", ("s", "r"),
         lambda a, b: Counter((x[2], is_in(x[2], [y[2] for y in b if y[1] == "a"])) for x in a),

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
 from millstream.language.functions_known import AGGREGATES
+from millstream.language.scope import at_place
 from millstream.language.spans import span_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
@@ -172,7 +173,8 @@ def _fractions(name: str, arguments: list[exp.Expr], order: exp.Ordered | None) 
             if name == "percentile_disc":
                 raise NotSupported("percentile_disc with DESC is not supported in a continuous query yet")
             fractions = tuple(1 - fraction for fraction in fractions)
-        return [order.this], fractions, gives_array
+        value = at_place(exp.cast(order.this, "double"), order.this) if name == "percentile_disc" else order.this  # a DOUBLE, as in Spark
+        return [value], fractions, gives_array
     if name in _PERCENTILES:
         return arguments[:1], *_numbers(name, arguments[1])
     return arguments, (), False

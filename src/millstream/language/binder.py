@@ -147,7 +147,7 @@ class _Binder:
             source = with_condition(source, scope, subquery, self)
         for condition in where.valued:
             source = self._where_value(source, condition, values, scope)
-        listed, found = values.items_taken_out(select.expressions)
+        listed, found = values.items_taken_out(select.expressions, scope)
         shown = bind_items(exp.Select(expressions=listed), scope)
         group = group_by(select.args.get("group"), shown, scope)
         refuse_over(group.keys, "GROUP BY", self._sql)
@@ -176,7 +176,7 @@ class _Binder:
 
     def _where_value(self, source: BoundSelect, condition: exp.Expr, values: Values, scope: Scope) -> BoundSelect:
         """A condition of WHERE that compares with what queries answer."""
-        tree, found = values.taken_out(condition)
+        tree, found = values.taken_out(condition, scope)
         check_expression(tree, self._sql)
         refuse_aggregate(tree, "WHERE", self._sql)
         source = with_values(source, found, scope.bare, self, self._sql)
@@ -198,7 +198,7 @@ class _Binder:
         shown = [replace(item, tree=grouping.above(item.tree)) for item in items]
         having, condition = select.args.get("having"), None
         if having is not None:
-            tree, of_having = values.taken_out(having.this)
+            tree, of_having = values.taken_out(having.this, scope)
             found = [*found, *of_having]
             condition = self._having(tree, items, grouping, scope)
         bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, above, self, self._sql)

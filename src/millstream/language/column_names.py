@@ -225,7 +225,8 @@ def _over(tree: OverFunction) -> str:
     partition_by = tree.args.get("partition_by")
     parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
-    return f"{_call(name, arguments)} OVER ({' '.join([*parts, _frame(tree, name, arguments)])})"
+    call, window = _call(name, arguments), " ".join([*parts, _frame(tree, name, arguments)])
+    return f"{call.upper() if name in ('rank', 'dense_rank', 'percent_rank') else call} OVER ({window})"
 
 
 def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:

@@ -84,8 +84,7 @@ def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list
 def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: str) -> Scope:
     """What the names mean after a join: columns of USING are one, whichever side has them."""
     if kind in ("SEMI", "ANTI"):
-        merged_names(join, before, source, sql)
-        return before
+        return replace(before, used=before.used | {name.lower() for name in merged_names(join, before, source, sql)})
     names = {name.lower() for name in merged_names(join, before, source, sql)}
     left_too = kind in ("RIGHT", "FULL")
     sources = [_hiding(own, names) if left_too else own for own in before.sources]
@@ -93,7 +92,7 @@ def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: 
     if kind == "FULL" and names:
         merged = tuple(visible for visible in before.starred if visible.name.lower() in names)
         sources.insert(0, Source(None, "USING", tuple(replace(visible, column=f"_using_{visible.column}") for visible in merged)))
-    return Scope(tuple(sources), sql)
+    return Scope(tuple(sources), sql, used=before.used)
 
 
 def _hiding(source: Source, names: set[str]) -> Source:

@@ -3,7 +3,7 @@
     GROUP BY ROLLUP(a, b)       Union
                                   Project a, b, ..              Aggregate by a, b
                                   Project a, NULL AS b, ..      Aggregate by a
-                                  Project NULL AS a, NULL AS b  Aggregate without keys: one row, even over nothing
+                                  Project NULL AS a, NULL AS b  Aggregate by a constant: as in Spark, no row over nothing
 
 grouping(b) is 1 where b is NULL because it is not in the set; grouping_id() has such a bit for every key, the last key's lowest.
 """
@@ -21,6 +21,7 @@ from millstream.plan.expression import Expr, Named, column
 from millstream.plan.logical import Aggregate, AggregateCall, Plan, Project, Union
 
 GROUPING, GROUPING_ID = pa.int8(), pa.int64()
+_ALL = "_all rows"
 
 
 def groups_of(rows: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...]) -> Aggregate:
@@ -48,9 +49,16 @@ def union_of_sets(
             shown.append(Named(key, column(key, type_) if key in chosen else constant(exp.null(), type_)))
         shown += [Named(call.name, column(call.name, call.type)) for call in calls]
         shown += [Named(name, constant(exp.Literal.number(_missing(told, chosen)), type_)) for name, (told, type_) in flags.items()]
+        if keys and not chosen:
+            return Project(Aggregate(_with_constant(rows, constant(exp.Literal.number(0), GROUPING)), (_ALL,), calls), tuple(shown))
         return Project(groups_of(rows, tuple(dict.fromkeys(chosen)), calls), tuple(shown))
 
     return Union(tuple(map(groups, sets)))
+
+
+def _with_constant(rows: Plan, value: Expr) -> Plan:
+    """The rows under one more key that is the same for all."""
+    return Project(rows, (*(Named(field.name, column(field.name, field.type)) for field in rows.schema), Named(_ALL, value)))
 
 
 def _missing(keys: Sequence[str], chosen: Sequence[str]) -> int:

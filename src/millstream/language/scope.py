@@ -40,6 +40,11 @@ def is_value(column: exp.Column) -> bool:
     return bool(column.meta.get(_VALUE))
 
 
+def is_bound(column: exp.Column) -> bool:
+    """The column is one of a plan already."""
+    return bool(column.meta.get(_BOUND))
+
+
 def at_place(node: E, place: exp.Expr) -> E:
     span = span_of(place)
     if span is not None:
@@ -74,11 +79,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Scope:
-    """`equal` are columns of the plan that have one value in every row: then their common name is not ambiguous."""
+    """`equal` are columns of the plan that have one value in every row: then their common name is not ambiguous.
+    `used` are names, in lower case, by which USING has joined something that left no columns: a semi join's.
+    """
 
     sources: tuple[Source, ...]
     sql: str
     equal: tuple[frozenset[str], ...] = ()
+    used: frozenset[str] = frozenset()
 
     def with_equal(self, conditions: Iterable[exp.Expr]) -> Scope:
         """The same names where these conditions, over the plan's columns, hold for every row."""
@@ -102,7 +110,7 @@ class Scope:
         """What * means: every column once, those of USING first."""
         shown = [visible for source in self.sources for visible in source.columns if visible.column not in source.merged]
         merged = {visible.name.lower() for source in self.sources for visible in source.columns if visible.column in source.merged}
-        return tuple(sorted(shown, key=lambda visible: visible.name.lower() not in merged))
+        return tuple(sorted(shown, key=lambda visible: visible.name.lower() not in merged | self.used))
 
     def type_of(self, column: exp.Column) -> tuple[str, pa.DataType]:
         """For `bind_scalar`: the type of a column that `bare` has left in a tree."""

@@ -22,7 +22,7 @@ from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
-from millstream.language.scope import Scope, Source, Visible, at_place, plan_column, value_column
+from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, plan_column, value_column
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import Selects, unwrapped
@@ -53,35 +53,36 @@ class Values:
     def __init__(self) -> None:
         self._count = 0
 
-    def taken_out(self, tree: exp.Expr) -> tuple[exp.Expr, list[Value]]:
-        """`tree` with a column in the place of each query, and those queries."""
+    def taken_out(self, tree: exp.Expr, scope: Scope) -> tuple[exp.Expr, list[Value]]:
+        """`tree` with a column in the place of each query, and those queries.  Names outside of them are those of `scope`."""
         found: list[Value] = []
         if not has_query(tree):
             return tree, found
-        return self._replaced(tree.copy(), found), found
+        return self._replaced(tree.copy(), found, scope), found
 
-    def items_taken_out(self, items: list[exp.Expr]) -> tuple[list[exp.Expr], list[Value]]:
+    def items_taken_out(self, items: list[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[Value]]:
         """The same for a select list, whose items keep the names that they have with the queries in them."""
         plain, values = [], []
         for item in items:
-            tree, found = self.taken_out(item)
+            tree, found = self.taken_out(item, scope)
             values += found
             plain.append(exp.alias_(tree, column_name(item), quoted=True) if found and not isinstance(tree, exp.Alias) else tree)
         return plain, values
 
-    def _replaced(self, tree: exp.Expr, found: list[Value]) -> exp.Expr:
+    def _replaced(self, tree: exp.Expr, found: list[Value], scope: Scope) -> exp.Expr:
         match tree:
             case exp.Exists():
-                return self._replaced(_as_count(unwrapped(tree.this), tree), found)
+                return self._replaced(_as_count(unwrapped(tree.this), tree), found, scope)
             case exp.In() if tree.args.get("query") is not None:
-                return self._replaced(_membership(tree), found)
+                # its names are the outer query's, also where it stands inside the inner one
+                return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
             case exp.Subquery():
                 self._count += 1
                 value = Value(f"_value {self._count}", unwrapped(tree), tree)
                 found.append(value)
                 return value_column(value.name, tree)
         for child in list(tree.iter_expressions()):
-            new = self._replaced(child, found)
+            new = self._replaced(child, found, scope)
             if new is not child:
                 child.replace(new)
         return tree
@@ -111,9 +112,9 @@ def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None
     return at_place(exp.Subquery(this=counting), place)
 
 
-def _membership(tree: exp.In) -> exp.Expr:
+def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
     """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
-    query, operand = unwrapped(tree.args["query"]), tree.this
+    query = unwrapped(tree.args["query"])
     _require_plain(query, tree)
     if len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise ArityMismatch("the query behind IN has one column, and it has a name", span=span_of(tree))
@@ -163,7 +164,7 @@ def _with_value(bound: BoundSelect, value: Value, bare: Callable[[exp.Expr], exp
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
     inner, own = selects.from_of(query)
     parts = conjuncts(query.args["where"].this if query.args.get("where") else None)
-    outer_parts = [part for part in parts if not has_query(part) and not all(own.knows(name) for name in part.find_all(exp.Column))]
+    outer_parts = [part for part in parts if not has_query(part) and not all(_inside(name, own) for name in part.find_all(exp.Column))]
     if outer_parts:
         joined, tree = _correlated(bound, value, query, (inner, own), parts, outer_parts, bare, sql)
     else:
@@ -237,12 +238,17 @@ def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr
         part = part.this
     if isinstance(part, exp.EQ) and find_aggregate(part) is None:
         for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
-            inside = [own.knows(name) for name in ours.find_all(exp.Column)]
-            if inside and all(inside) and not any(own.knows(name) for name in theirs.find_all(exp.Column)):
+            inside = [_inside(name, own) for name in ours.find_all(exp.Column)]
+            if inside and all(inside) and not any(_inside(name, own) for name in theirs.find_all(exp.Column)):
                 return ours, theirs
     hint = "Write inner column = outer column."
     place = span_of(part) or span_of(value.place)
     raise NotSupported("a query in the place of a value names columns of the outer one only in equalities", hint=hint, span=place, sql=sql)
+
+
+def _inside(column: exp.Column, own: Scope) -> bool:
+    """It is a name of the inner query."""
+    return not is_bound(column) and own.knows(column)
 
 
 def _over_groups(tree: exp.Expr, calls: tuple[AggregateCall, ...], new_names: dict[str, str]) -> exp.Expr:
