@@ -69,7 +69,7 @@ def test_the_same_answer(tables: SparkSession, database: Database, sql: str) -> 
     try:
         ours = query.result()
         assert ours.column_names == theirs.columns
-        assert [type_name(field.type) for field in ours.schema] == [_type_name(field.dataType) for field in theirs.schema]
+        assert [type_name(field.type).upper() for field in ours.schema] == [_type_name(field.dataType) for field in theirs.schema]
         ours_rows = zip(*(column.to_pylist() for column in ours.columns), strict=True)
         assert sorted(map(_comparable, ours_rows), key=repr) == sorted(map(_comparable, theirs.collect()), key=repr)
     finally:
