@@ -101,6 +101,22 @@ def grouped(found: list[tuple[Row, Row]]) -> Bag:
     )
 
 
+def nearest(
+    a: list[Row], b: list[Row], meets: Callable[[Row, Row], bool], *, last: bool, keeps: bool = False
+) -> list[tuple[Row, Row | None]]:
+    """Each row of a with the row of b that is nearest in time; ties go to the greatest, column by column, NULL being the least."""
+
+    def rank(other: Row) -> tuple[Any, ...]:
+        return other[0] if last else -other[0], *((value is not None, value) for value in other[1:])
+
+    found: list[tuple[Row, Row | None]] = []
+    for one in a:
+        partners = [other for other in b if meets(one, other)]
+        if partners or keeps:
+            found.append((one, max(partners, key=rank) if partners else None))
+    return found
+
+
 JOINS = {
     "equal keys": JoinModel(
         "SELECT a.k, a.v, b.v AS w FROM s {0} AS a JOIN r {1} AS b ON a.k = b.k", ("s", "r"),
@@ -290,6 +306,43 @@ JOINS = {
         "SELECT v, EXISTS (SELECT 1 FROM r {2}) AS some FROM s {0} AS a "
         "WHERE v = 1 OR NOT EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r", "r"),
         lambda a, b, c: Counter((x[2], bool(c)) for x in a if x[2] == 1 or not any(same_key(x, y) for y in b)),
+    ),
+    "as of": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a ASOF JOIN r {1} AS b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2], y[2]) for x, y in nearest(a, b, lambda x, y: same_key(x, y) and x[0] >= y[0], last=True)),
+    ),
+    "as of, left": JoinModel(
+        "SELECT a.k, a.v, b.ts, b.v AS w FROM s {0} AS a LEFT ASOF JOIN r {1} AS b MATCH_CONDITION (b.ts < a.ts) ON a.k = b.k", ("s", "r"),
+        lambda a, b: Counter(
+            (x[1], x[2], y and at(y[0]), y and y[2])
+            for x, y in nearest(a, b, lambda x, y: same_key(x, y) and x[0] > y[0], last=True, keeps=True)
+        ),
+    ),
+    "as of, the next": JoinModel(
+        "SELECT a.v, b.k, b.v AS w FROM s {0} AS a ASOF JOIN r {1} AS b MATCH_CONDITION (a.ts <= b.ts)", ("s", "r"),
+        lambda a, b: Counter((x[2], y[1], y[2]) for x, y in nearest(a, b, lambda x, y: x[0] <= y[0], last=False)),
+    ),
+    "as of, ties by a column that is not shown": JoinModel(
+        "SELECT k, b.v AS w FROM s {0} AS a ASOF LEFT JOIN (SELECT ts, v % 2 AS odd, v, k FROM r {1} WHERE v <> 3) AS b "
+        "MATCH_CONDITION (a.ts < b.ts) USING (k)", ("s", "r"),
+        lambda a, b: Counter(
+            (x[1], y and y[3])
+            for x, y in nearest(
+                a, [(y[0], y[2] % 2, y[1], y[2]) for y in b if y[2] not in (None, 3)],
+                lambda x, y: equal(x[1], y[2]) and x[0] < y[0], last=False, keeps=True,
+            )
+        ),
+    ),
+    "as of, then grouped": JoinModel(
+        "SELECT b.v, count(*) AS n FROM s {0} AS a ASOF JOIN r {1} AS b MATCH_CONDITION (a.v >= b.v) ON b.k <> 'a' AND a.v > 0 "
+        "GROUP BY b.v", ("s", "r"),
+        lambda a, b: Counter(
+            Counter(
+                max(values)
+                for x in a
+                if less(0, x[2]) and (values := [y[2] for y in b if y[1] not in (None, "a") and y[2] is not None and y[2] <= x[2]])
+            ).items()
+        ),
     ),
     "in as a value": JoinModel(
         "SELECT a.v, a.v IN (SELECT v FROM r {1} AS b WHERE b.k <=> 'a') AS there FROM s {0} AS a", ("s", "r"),

@@ -24,8 +24,9 @@ from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_source, not_supported
 from millstream.language.window_binder import bind_window
-from millstream.plan.logical import Filter, Plan, Project, Scan, Union, Window, scans
-from millstream.plan.window import RowsWindow, TimeWindow, WindowSpec
+from millstream.language.windows_below import stream_of, with_window
+from millstream.plan.logical import Scan, Window, scans
+from millstream.plan.window import RowsWindow, TimeWindow
 
 
 class Queries(Protocol):
@@ -123,26 +124,5 @@ def _rewindowed(bound: BoundSelect, window: StreamWindow, sql: str) -> BoundSele
     spec = bind_window(window, Scope((Source(None, "the subquery", bound.columns),), sql))
     if isinstance(spec, RowsWindow) and len(scans(bound.plan)) > 1:
         raise not_supported("a ROWS window over a union", window, sql)
-    plan = Window(_stream(bound.plan), spec) if isinstance(spec, RowsWindow) else _with_window(bound.plan, spec)
+    plan = Window(stream_of(bound.plan), spec) if isinstance(spec, RowsWindow) else with_window(bound.plan, spec)
     return replace(bound, plan=plan, has_window=True, grows_only=spec.grows_only)
-
-
-def _stream(plan: Plan) -> Plan:
-    """The rows as they arrive, filtered and projected: a window that counts rows counts these."""
-    match plan:
-        case Window(input=stream):
-            return stream
-        case Filter() | Project():
-            return replace(plan, input=_stream(plan.input))
-    raise AssertionError(f"{type(plan).__name__} does not commute with a window")
-
-
-def _with_window(plan: Plan, spec: WindowSpec) -> Plan:
-    match plan:
-        case Window(input=stream):
-            return Window(stream, spec)
-        case Filter() | Project():
-            return replace(plan, input=_with_window(plan.input, spec))
-        case Union():
-            return Union(tuple(_with_window(child, spec) for child in plan.inputs))
-    raise AssertionError(f"{type(plan).__name__} does not commute with a window")

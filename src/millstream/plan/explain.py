@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from millstream.core.schema import type_name
 from millstream.plan.logical import (
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Filter,
     Join,
@@ -30,6 +31,7 @@ from millstream.plan.logical import (
 )
 from millstream.plan.physical import (
     AggregateExec,
+    AsOfJoinExec,
     Exec,
     FilterExec,
     FilterStep,
@@ -84,6 +86,8 @@ def _describe(plan: Plan) -> str:
             return f"Aggregate{keys}: {', '.join(map(str, plan.calls)) or 'distinct'}"
         case Join():
             return f"Join {_keys(plan.keys)}"
+        case AsOfJoin():
+            return _asof(plan)
         case Union():
             return "Union"
         case Negate():
@@ -126,6 +130,8 @@ def _describe_exec(node: Exec) -> str:
             return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
         case JoinExec():
             return f"Join {_keys(node.keys)}, holds the rows of both sides"
+        case AsOfJoinExec():
+            return f"{_asof(node)}, holds the rows of both sides in order"
         case UnionExec():
             return "Union"
         case NegateExec():
@@ -146,6 +152,11 @@ def _kind(kind: SourceKind) -> str:
 
 def _keys(keys: Sequence[JoinKey]) -> str:
     return f"on {' and '.join(map(str, keys))}" if keys else "of every row with every row"
+
+
+def _asof(node: AsOfJoin | AsOfJoinExec) -> str:
+    keys = f" {_keys(node.keys)}" if node.keys else ""
+    return f"As-of join {node.match}, {'the next' if node.match.forward else 'the last'}{keys}{', or NULLs' if node.keeps_left else ''}"
 
 
 def _describe_step(step: RowWiseStep) -> str:

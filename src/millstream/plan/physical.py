@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall, JoinKey, SourceKind
+from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey, SourceKind
 from millstream.plan.window import WindowSpec
 
 
@@ -135,6 +135,17 @@ class JoinExec:
 
 
 @dataclass(frozen=True)
+class AsOfJoinExec:
+    left: Exec
+    right: Exec
+    keys: tuple[JoinKey, ...]
+    match: AsOfMatch
+    tie_sql: str | None  # of bytes in the order of right rows with the same match value; None: they are equal
+    keeps_left: bool
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class UnionExec:
     inputs: tuple[Exec, ...]
     schema: Schema
@@ -185,6 +196,7 @@ Exec = (
     | WindowExec
     | AggregateExec
     | JoinExec
+    | AsOfJoinExec
     | UnionExec
     | NegateExec
     | RepeatExec
@@ -224,7 +236,7 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
     match node:
         case SourceExec() | ReceiveExec():
             return ()
-        case JoinExec():
+        case JoinExec() | AsOfJoinExec():
             return (node.left, node.right)
         case UnionExec():
             return node.inputs
@@ -275,6 +287,8 @@ def keeps_contents(node: Exec) -> bool:
         case WindowExec():
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
+            return False
+        case AsOfJoinExec():
             return False
         case _:
             return keeps_contents(node.input)
