@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "semantics.md"
-LINK = re.compile(r"\]\(\.\./tests/scripts/([a-z0-9_]+\.slt)\)")
+LINK = re.compile(r"\]\(\.\./tests/scripts/([a-z0-9_/]+\.slt)\)")
 
 
 def examples() -> list[tuple[str, str]]:
