@@ -18,10 +18,12 @@ between a right row that comes or leaves and the next one have to look for anoth
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, inlined, kernel, prefetch
+from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, inlined, kernel, prefetch, put
 from millstream.kernels.row_treap import (
     DEEPEST,
     HIGH,
@@ -29,39 +31,40 @@ from millstream.kernels.row_treap import (
     LOW,
     MORE,
     NONE,
+    WORDS,
     delete,
     insert,
     is_below,
     last_up_to,
     next_after,
-    place,
-    set_place,
 )
 
 COUNT, BEFORE, KEY, PARTNER, MARK = 5, 6, 7, 8, 9
 LEFTS, RIGHTS = 0, 1
 _UNTOUCHED, _COUNTED, _REMATCHED = 0, 1, 2
+_NOTHING = cast(int, np.int64(0))
+"""Where to begin to count: to numba a plain 0 is a type of its own, and what is called with it is compiled twice."""
 
 
 @inlined
 def _count(rows: Address, row: int, sign: int) -> bool:
     """Whether this is the first change of the row at this instant."""
-    first = place(rows, row, MARK) == _UNTOUCHED
+    first = get(rows, row * WORDS + MARK) == _UNTOUCHED
     if first:
-        set_place(rows, row, MARK, _COUNTED)
-        set_place(rows, row, BEFORE, place(rows, row, COUNT))
-    set_place(rows, row, COUNT, place(rows, row, COUNT) + sign)
+        put(rows, row * WORDS + MARK, _COUNTED)
+        put(rows, row * WORDS + BEFORE, get(rows, row * WORDS + COUNT))
+    put(rows, row * WORDS + COUNT, get(rows, row * WORDS + COUNT) + sign)
     return first
 
 
 @inlined
 def _comes(rows: Address, row: int) -> bool:
-    return place(rows, row, BEFORE) == 0 and place(rows, row, COUNT) > 0
+    return get(rows, row * WORDS + BEFORE) == 0 and get(rows, row * WORDS + COUNT) > 0
 
 
 @inlined
 def _leaves(rows: Address, row: int) -> bool:
-    return place(rows, row, BEFORE) > 0 and place(rows, row, COUNT) == 0
+    return get(rows, row * WORDS + BEFORE) > 0 and get(rows, row * WORDS + COUNT) == 0
 
 
 @kernel
@@ -69,26 +72,26 @@ def _touch_between(
     lefts: Address, root: int, rights: Address, first: int, until: int, touched: Ints, n: int, stack: Ints
 ) -> tuple[Ints, int]:
     """Adds the left rows from right row `first` on, and before `until` unless that is NONE, to the touched ones."""
-    high, low = place(rights, first, HIGH), place(rights, first, LOW)
+    high, low = get(rights, first * WORDS + HIGH), get(rights, first * WORDS + LOW)
     depth, node = 0, root
     while node != NONE or depth > 0:
         if node != NONE:
             if is_below(lefts, node, high, low):
-                node = place(lefts, node, MORE)
+                node = get(lefts, node * WORDS + MORE)
             else:
                 stack[depth] = node
                 depth += 1
-                node = place(lefts, node, LESS)
+                node = get(lefts, node * WORDS + LESS)
             continue
         depth -= 1
         node = stack[depth]
-        if until != NONE and not is_below(lefts, node, place(rights, until, HIGH), place(rights, until, LOW)):
+        if until != NONE and not is_below(lefts, node, get(rights, until * WORDS + HIGH), get(rights, until * WORDS + LOW)):
             break
-        if place(lefts, node, MARK) == _UNTOUCHED:
-            set_place(lefts, node, BEFORE, place(lefts, node, COUNT))
+        if get(lefts, node * WORDS + MARK) == _UNTOUCHED:
+            put(lefts, node * WORDS + BEFORE, get(lefts, node * WORDS + COUNT))
             touched, n = _appended(touched, n, node)
-        set_place(lefts, node, MARK, _REMATCHED)
-        node = place(lefts, node, MORE)
+        put(lefts, node * WORDS + MARK, _REMATCHED)
+        node = get(lefts, node * WORDS + MORE)
     return touched, n
 
 
@@ -122,13 +125,13 @@ def match(
     touched, moved = np.empty(len(left) + len(right) + 16, np.int64), np.empty(len(right) + 1, np.int64)
     stack = np.empty(DEEPEST, np.int64)
     sound = True
-    i = j = n = 0
+    i, j, n = 0, 0, _NOTHING
     while i < len(left) or j < len(right):
         if i < len(left) and (j == len(right) or left_instant[i] <= right_instant[j]):
             now = left_instant[i]
         else:
             now = right_instant[j]
-        touches = moves = 0
+        touches, moves = _NOTHING, 0
         while i < len(left) and left_instant[i] == now:
             if i + AHEAD < len(left):
                 prefetch(lefts, left[i + AHEAD])
@@ -145,34 +148,34 @@ def match(
         for m in range(moves):
             row = moved[m]
             if _comes(theirs, row):
-                key = place(theirs, row, KEY)
+                key = get(theirs, row * WORDS + KEY)
                 keys[key, RIGHTS] = insert(theirs, keys[key, RIGHTS], row, text, texts)
-            set_place(theirs, row, MARK, _UNTOUCHED)
-            sound &= place(theirs, row, COUNT) >= 0
+            put(theirs, row * WORDS + MARK, _UNTOUCHED)
+            sound &= get(theirs, row * WORDS + COUNT) >= 0
         for m in range(moves):
             row = moved[m]
             if _comes(theirs, row) or _leaves(theirs, row):
-                key = place(theirs, row, KEY)
+                key = get(theirs, row * WORDS + KEY)
                 until = next_after(theirs, keys[key, RIGHTS], row, text, texts)
                 touched, touches = _touch_between(ours, keys[key, LEFTS], theirs, row, until, touched, touches, stack)
         for m in range(moves):
             row = moved[m]
             if _leaves(theirs, row):
-                key = place(theirs, row, KEY)
+                key = get(theirs, row * WORDS + KEY)
                 keys[key, RIGHTS] = delete(theirs, keys[key, RIGHTS], row, text, texts)
         for m in range(touches):
             row = touched[m]
             key, before, count, partner = (
-                place(ours, row, KEY),
-                place(ours, row, BEFORE),
-                place(ours, row, COUNT),
-                place(ours, row, PARTNER),
+                get(ours, row * WORDS + KEY),
+                get(ours, row * WORDS + BEFORE),
+                get(ours, row * WORDS + COUNT),
+                get(ours, row * WORDS + PARTNER),
             )
             sound &= count >= 0
             old = partner
-            if count > 0 and (before == 0 or place(ours, row, MARK) == _REMATCHED):
-                partner = last_up_to(theirs, keys[key, RIGHTS], place(ours, row, HIGH), place(ours, row, LOW))
-                set_place(ours, row, PARTNER, partner)
+            if count > 0 and (before == 0 or get(ours, row * WORDS + MARK) == _REMATCHED):
+                partner = last_up_to(theirs, keys[key, RIGHTS], get(ours, row * WORDS + HIGH), get(ours, row * WORDS + LOW))
+                put(ours, row * WORDS + PARTNER, partner)
             if _comes(ours, row):
                 keys[key, LEFTS] = insert(ours, keys[key, LEFTS], row, text, texts)
                 old = partner
@@ -186,7 +189,7 @@ def match(
                     out, n = _emitted(out, n, -before, row, old, now)
                 if keeps_left or partner != NONE:
                     out, n = _emitted(out, n, count, row, partner, now)
-            set_place(ours, row, MARK, _UNTOUCHED)
+            put(ours, row * WORDS + MARK, _UNTOUCHED)
     return out[:n], sound
 
 

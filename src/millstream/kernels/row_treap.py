@@ -6,7 +6,7 @@ numbers from top to bottom, so it is as deep as a random tree, whatever the orde
 
     places of a row in the tree:  LESS, MORE   the subtrees of rows before and after it, NONE if there is none
 
-Trees are worked on through addresses (see compiled.py).  An empty tree has the root NONE.
+Trees are worked on through addresses (see compiled.py); a row's places begin at its number times WORDS.  An empty tree has the root NONE.
 """
 
 from __future__ import annotations
@@ -24,28 +24,18 @@ DEEPEST = 1024
 
 
 @inlined
-def place(rows: Address, row: int, column: int) -> int:
-    return get(rows, row * WORDS + column)
-
-
-@inlined
-def set_place(rows: Address, row: int, column: int, value: int) -> None:
-    put(rows, row * WORDS + column, value)
-
-
-@inlined
 def is_below(rows: Address, row: int, high: int, low: int) -> bool:
     """The row's words come before these."""
-    own = place(rows, row, HIGH)
-    return own < high or (own == high and place(rows, row, LOW) < low)
+    own = get(rows, row * WORDS + HIGH)
+    return own < high or (own == high and get(rows, row * WORDS + LOW) < low)
 
 
 @inlined
 def _precedes(rows: Address, one: int, other: int, arena: Address, spans: Address) -> bool:
-    high, low = place(rows, other, HIGH), place(rows, other, LOW)
-    if place(rows, one, HIGH) != high or place(rows, one, LOW) != low:
+    high, low = get(rows, other * WORDS + HIGH), get(rows, other * WORDS + LOW)
+    if get(rows, one * WORDS + HIGH) != high or get(rows, one * WORDS + LOW) != low:
         return is_below(rows, one, high, low)
-    tie, other_tie = place(rows, one, TIE), place(rows, other, TIE)
+    tie, other_tie = get(rows, one * WORDS + TIE), get(rows, other * WORDS + TIE)
     if tie == other_tie:
         return one < other
     return bytes_before(arena, get(spans, 2 * tie), get(spans, 2 * tie + 1), get(spans, 2 * other_tie), get(spans, 2 * other_tie + 1))
@@ -63,22 +53,22 @@ def insert(rows: Address, root: int, row: int, arena: Address, spans: Address) -
     above, side, node = NONE, LESS, root
     while node != NONE and _rank(node) > rank:
         above, side = node, LESS if _precedes(rows, row, node, arena, spans) else MORE
-        node = place(rows, node, side)
+        node = get(rows, node * WORDS + side)
     less, less_side, more, more_side = row, LESS, row, MORE  # where what comes before and after the row is hung up next
     while node != NONE:
         if _precedes(rows, row, node, arena, spans):
-            set_place(rows, more, more_side, node)
+            put(rows, more * WORDS + more_side, node)
             more, more_side = node, LESS
-            node = place(rows, node, LESS)
+            node = get(rows, node * WORDS + LESS)
         else:
-            set_place(rows, less, less_side, node)
+            put(rows, less * WORDS + less_side, node)
             less, less_side = node, MORE
-            node = place(rows, node, MORE)
-    set_place(rows, less, less_side, NONE)
-    set_place(rows, more, more_side, NONE)
+            node = get(rows, node * WORDS + MORE)
+    put(rows, less * WORDS + less_side, NONE)
+    put(rows, more * WORDS + more_side, NONE)
     if above == NONE:
         return row
-    set_place(rows, above, side, row)
+    put(rows, above * WORDS + side, row)
     return root
 
 
@@ -88,25 +78,25 @@ def delete(rows: Address, root: int, row: int, arena: Address, spans: Address) -
     above, side, node = NONE, LESS, root
     while node != row:
         above, side = node, LESS if _precedes(rows, row, node, arena, spans) else MORE
-        node = place(rows, node, side)
-    less, more = place(rows, row, LESS), place(rows, row, MORE)
+        node = get(rows, node * WORDS + side)
+    less, more = get(rows, row * WORDS + LESS), get(rows, row * WORDS + MORE)
     while less != NONE or more != NONE:
         is_less = more == NONE or (less != NONE and _rank(less) > _rank(more))
         node = less if is_less else more
         if above == NONE:
             root = node
         else:
-            set_place(rows, above, side, node)
+            put(rows, above * WORDS + side, node)
         if less == NONE or more == NONE:
             return root
         above, side = node, MORE if is_less else LESS
         if is_less:
-            less = place(rows, node, MORE)
+            less = get(rows, node * WORDS + MORE)
         else:
-            more = place(rows, node, LESS)
+            more = get(rows, node * WORDS + LESS)
     if above == NONE:
         return NONE
-    set_place(rows, above, side, NONE)
+    put(rows, above * WORDS + side, NONE)
     return root
 
 
@@ -115,12 +105,12 @@ def last_up_to(rows: Address, root: int, high: int, low: int) -> int:
     """The last row whose words are not after these; NONE if there is none."""
     node, found = root, NONE
     while node != NONE:
-        own = place(rows, node, HIGH)
-        if own < high or (own == high and place(rows, node, LOW) <= low):
+        own = get(rows, node * WORDS + HIGH)
+        if own < high or (own == high and get(rows, node * WORDS + LOW) <= low):
             found = node
-            node = place(rows, node, MORE)
+            node = get(rows, node * WORDS + MORE)
         else:
-            node = place(rows, node, LESS)
+            node = get(rows, node * WORDS + LESS)
     return found
 
 
@@ -131,7 +121,7 @@ def next_after(rows: Address, root: int, row: int, arena: Address, spans: Addres
     while node != NONE:
         if _precedes(rows, row, node, arena, spans):
             found = node
-            node = place(rows, node, LESS)
+            node = get(rows, node * WORDS + LESS)
         else:
-            node = place(rows, node, MORE)
+            node = get(rows, node * WORDS + MORE)
     return found
