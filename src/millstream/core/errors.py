@@ -162,6 +162,10 @@ class WindowInvalid(BindError):
     code = "WINDOW_INVALID"
 
 
+class MatchInvalid(BindError):
+    code = "MATCH_INVALID"
+
+
 class InstantPassed(BindError):
     code = "INSTANT_PASSED"
 

@@ -17,6 +17,7 @@ from millstream.core.errors import ParseError, WindowInvalid
 from millstream.language.cursor import Cursor, token_span
 from millstream.language.expression_parser import ExpressionParser
 from millstream.language.generator import CqlGenerator
+from millstream.language.join_syntax import opens_timed_clause, parse_timed_join
 from millstream.language.window_syntax import parse_window
 
 E = TypeVar("E", bound=exp.Expr)
@@ -68,6 +69,14 @@ class CqlParser(ExpressionParser):
                 table.set("stream_window", window)
             self._mark(table, start)
         return table
+
+    # --- as-of and zipper joins ------------------------------------------------------------
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        return parse_timed_join(Cursor(self)) or super()._parse_join(*args, **kwargs)
+
+    def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        return None if opens_timed_clause(Cursor(self)) else super()._parse_table_alias(*args, **kwargs)
 
     # --- the select list -------------------------------------------------------------------
 

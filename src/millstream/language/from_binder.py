@@ -26,7 +26,8 @@ from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_source, not_supported
 from millstream.language.window_binder import bind_window
-from millstream.plan.logical import Filter, Plan, Project, Scan, Union, Window
+from millstream.language.windows_below import streams_below, with_window
+from millstream.plan.logical import Scan, Window
 from millstream.plan.window import RowsWindow, TimeWindow
 
 
@@ -127,19 +128,6 @@ def _rewindowed(bound: BoundSelect, window: StreamWindow, sql: str) -> BoundSele
     if bound.mixes_rows:
         raise not_supported("a window over this subquery", window, sql)
     spec = bind_window(window, Scope((Source(None, "the subquery", bound.columns),), sql))
-    windows = tuple(Window(stream, spec) for stream in _streams(bound.plan))
-    if isinstance(spec, RowsWindow) and len(windows) > 1:
+    if isinstance(spec, RowsWindow) and len(streams_below(bound.plan)) > 1:
         raise not_supported("a ROWS window over a union", window, sql)
-    return replace(bound, plan=windows[0] if len(windows) == 1 else Union(windows), has_window=True, grows_only=spec.grows_only)
-
-
-def _streams(plan: Plan) -> list[Plan]:
-    """The rows as they arrive, filtered and projected, of each stream: the window holds these, and counts these."""
-    match plan:
-        case Window(input=stream):
-            return [stream]
-        case Filter() | Project():
-            return [replace(plan, input=stream) for stream in _streams(plan.input)]
-        case Union():
-            return [stream for child in plan.inputs for stream in _streams(child)]
-    raise AssertionError(f"{type(plan).__name__} does not commute with a window")
+    return replace(bound, plan=with_window(bound.plan, spec), has_window=True, grows_only=spec.grows_only)

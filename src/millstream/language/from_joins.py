@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from millstream.core.errors import AlreadyExists
+from millstream.core.errors import AlreadyExists, WindowInvalid
 from millstream.language.bound_select import BoundSelect
 from millstream.language.join_binder import (
     anti_join,
@@ -25,6 +25,7 @@ from millstream.language.join_binder import (
 )
 from millstream.language.scope import Scope, Source
 from millstream.language.spans import span_of
+from millstream.language.timed_joins import asof_join, zipper_join
 from millstream.language.unsupported import check_expression, not_supported
 from millstream.plan.logical import Plan
 
@@ -54,8 +55,8 @@ def bind_joins(
         if kind == "INNER" and not {"RIGHT", "FULL"} & {*kinds[i + 1 :]}:  # those bring rows back that WHERE is to judge
             fitting, pending = _fitting(pending, whole.plan, right.plan)
             conditions += fitting
-        whole = _combined(whole, right, kind, conditions, both)
-        if kind == "FULL" and names:
+        whole = _combined(whole, right, join, kind, conditions, both)
+        if kind in ("FULL", "ZIPPER") and names:
             whole = replace(whole, plan=with_merged(whole.plan, scopes[i + 1], names, join))
     return replace(whole, columns=scopes[-1].starred), equated, pending
 
@@ -67,7 +68,9 @@ def _distinct_names(item: tuple[BoundSelect, Scope], before: list[tuple[BoundSel
     return replace(bound, plan=plan, columns=columns), Scope((replace(scope.sources[0], columns=columns),), scope.sql)
 
 
-def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list[exp.Expr], scope: Scope) -> BoundSelect:
+def _combined(
+    left: BoundSelect, right: BoundSelect, join: exp.Join, kind: str, conditions: list[exp.Expr], scope: Scope
+) -> BoundSelect:  # fmt: skip
     match kind:
         case "INNER":
             plan = inner_join(left.plan, right.plan, conditions, scope, "ON")
@@ -75,6 +78,15 @@ def _combined(left: BoundSelect, right: BoundSelect, kind: str, conditions: list
             plan = semi_join(left.plan, right.plan, conditions, scope)
         case "ANTI":
             plan = anti_join(left.plan, right.plan, conditions, scope)
+        case "ASOF" | "LEFT ASOF":
+            match_ = scope.bare(join.args["match_condition"])
+            plan = asof_join(left.plan, right.plan, conditions, match_, scope, keeps_left=kind == "LEFT ASOF")
+        case "ZIPPER":
+            select = join.parent_select
+            assert select is not None, "a join stands in a SELECT"
+            _check_stream(left, select.args["from_"].this, scope.sql)
+            _check_stream(right, join.this, scope.sql)
+            plan = zipper_join(left.plan, right.plan, conditions, join.args["within_us"], scope)
         case _:
             plan = outer_join(left.plan, right.plan, conditions, scope, kind)
     grows_only = left.grows_only and right.grows_only and kind in ("INNER", "SEMI")
@@ -86,10 +98,10 @@ def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: 
     if kind in ("SEMI", "ANTI"):
         return replace(before, used=before.used | {name.lower() for name in merged_names(join, before, source, sql)})
     names = {name.lower() for name in merged_names(join, before, source, sql)}
-    left_too = kind in ("RIGHT", "FULL")
+    left_too = kind in ("RIGHT", "FULL", "ZIPPER")
     sources = [_hiding(own, names) if left_too else own for own in before.sources]
     sources.append(source if kind == "RIGHT" else _hiding(source, names))
-    if kind == "FULL" and names:
+    if kind in ("FULL", "ZIPPER") and names:
         merged = tuple(visible for visible in before.starred if visible.name.lower() in names)
         sources.insert(0, Source(None, "USING", tuple(replace(visible, column=f"_using_{visible.column}") for visible in merged)))
     return Scope(tuple(sources), sql, used=before.used)
@@ -113,12 +125,18 @@ def _fitting(conditions: list[exp.Expr], left: Plan, right: Plan) -> tuple[list[
 
 
 def _kind(join: exp.Join, sql: str) -> str:
-    """INNER, LEFT, RIGHT, FULL, SEMI or ANTI."""
+    """INNER, LEFT, RIGHT, FULL, SEMI, ANTI, ASOF, LEFT ASOF or ZIPPER."""
     kind, side = (join.args.get("kind") or "").upper(), (join.args.get("side") or "").upper()
-    condition = join.args.get("on")
-    if condition is not None:
-        check_expression(condition, sql)
-    match side, kind:
+    for condition in (join.args.get("on"), join.args.get("match_condition")):
+        if condition is not None:
+            check_expression(condition, sql)
+    match side, join.method if join.method in ("ASOF", "ZIPPER") else kind:
+        case _, "ZIPPER":
+            return "ZIPPER"
+        case "" | "LEFT", "ASOF":
+            return f"{side} ASOF".strip()
+        case _, "ASOF":
+            raise not_supported(f"{side} ASOF JOIN", join, sql, "The left side looks for partners: swap the sides.")
         case "", "" | "INNER" | "CROSS":
             return "INNER"
         case "" | "LEFT", "SEMI" | "ANTI":
@@ -126,6 +144,15 @@ def _kind(join: exp.Join, sql: str) -> str:
         case "LEFT" | "RIGHT" | "FULL", "" | "OUTER":
             return side
     raise not_supported(f"{side} {kind} JOIN".strip(), join, sql)
+
+
+def _check_stream(bound: BoundSelect, item: exp.Expr, sql: str) -> None:
+    """A side of a zipper join: rows as they arrive, filtered and projected at most."""
+    if bound.has_window:
+        place = span_of(item.args.get("stream_window")) or span_of(item)
+        raise WindowInvalid("a side of ZIPPER JOIN takes no window", hint="WITHIN bounds both sides.", span=place, sql=sql)
+    if bound.mixes_rows or not bound.grows_only:
+        raise not_supported("ZIPPER JOIN of what is not a stream", item, sql, "It takes two streams, filtered and projected at most.")
 
 
 def _check_qualifiers(sources: list[Source], joins: list[exp.Join], sql: str) -> None:

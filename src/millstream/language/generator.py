@@ -47,6 +47,15 @@ class CqlGenerator(SparkGenerator):
         plain.set("expressions", [exp.Var(this=f"{kind.upper()}({distinct}{items})")])
         return super().select_sql(plain)
 
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        within_us = expression.args.get("within_us")
+        if within_us is None:
+            return super().join_sql(expression, join_op)
+        condition = self.sql(expression, "on")
+        columns = self.expressions(expression, key="using", flat=True)
+        clause = f" ON {condition}" if condition else f" USING ({columns})" if columns else ""
+        return f"{self.seg('ZIPPER JOIN')} {self.sql(expression, 'this')} WITHIN {format_duration(within_us)}{clause}"
+
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
         suffix = number_suffix(expression)
         if suffix:

@@ -112,9 +112,9 @@ def outer_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: S
     names = (*left.schema.names, *right.schema.names)
     parts: list[Plan] = [only(inner_join(left, right, conditions, scope, "ON"), names)]
     if side in ("LEFT", "FULL"):
-        parts.append(_padded(anti_join(left, right, conditions, scope), (*left.schema, *right.schema)))
+        parts.append(padded(anti_join(left, right, conditions, scope), (*left.schema, *right.schema)))
     if side in ("RIGHT", "FULL"):
-        parts.append(_padded(anti_join(right, left, conditions, scope), (*left.schema, *right.schema)))
+        parts.append(padded(anti_join(right, left, conditions, scope), (*left.schema, *right.schema)))
     return Union(tuple(parts))
 
 
@@ -123,9 +123,9 @@ def semi_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], scope: Sc
     equalities, rest = split_equalities(left, right, conditions, scope)
     if equalities and not rest:
         # keys of the right, each once: a row meets at most one
-        right, names = _with_computed(right, [equality.right for equality in equalities], "right")
+        right, names = with_computed(right, [equality.right for equality in equalities], "right")
         partners = _distinct(right, names)
-        left_too, left_names = _with_computed(left, [equality.left for equality in equalities], "left")
+        left_too, left_names = with_computed(left, [equality.left for equality in equalities], "left")
         keys = zip(left_names, partners.schema.names, [equality.null_safe for equality in equalities], strict=True)
         return only(Join(left_too, partners, tuple(JoinKey(*key) for key in keys)), left.schema.names)
     partners = _distinct(inner_join(left, right, conditions, scope, "ON"), left.schema.names)
@@ -148,7 +148,7 @@ def only(plan: Plan, names: Sequence[str]) -> Plan:
     return Project(plan, tuple(Named(name, column(name, plan.schema[name].type)) for name in names))
 
 
-def _padded(plan: Plan, fields: Sequence[Field]) -> Plan:
+def padded(plan: Plan, fields: Sequence[Field]) -> Plan:
     """The plan with NULLs for the columns that it does not have."""
     nothing = Expr(lowered(exp.null(), "NULL"), pa.null())
     return Project(
@@ -173,8 +173,8 @@ def split_equalities(left: Plan, right: Plan, conditions: Sequence[exp.Expr], sc
 
 
 def keyed_join(left: Plan, right: Plan, equalities: Sequence[_Equality]) -> Join:
-    left, left_names = _with_computed(left, [equality.left for equality in equalities], "left")
-    right, right_names = _with_computed(right, [equality.right for equality in equalities], "right")
+    left, left_names = with_computed(left, [equality.left for equality in equalities], "left")
+    right, right_names = with_computed(right, [equality.right for equality in equalities], "right")
     keys = tuple(JoinKey(*key) for key in zip(left_names, right_names, [equality.null_safe for equality in equalities], strict=True))
     return Join(left, right, keys)
 
@@ -185,9 +185,9 @@ def _equality(condition: exp.Expr, left: Plan, right: Plan, scope: Scope) -> _Eq
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return None
     one, other = condition.this, condition.expression
-    if not _reads(one, left) or not _reads(other, right):
+    if not reads(one, left) or not reads(other, right):
         one, other = other, one
-    if not _reads(one, left) or not _reads(other, right):
+    if not reads(one, left) or not reads(other, right):
         return None
     try:
         ours, theirs = comparable(bind_over(one, scope, scope.sql), bind_over(other, scope, scope.sql))
@@ -197,13 +197,13 @@ def _equality(condition: exp.Expr, left: Plan, right: Plan, scope: Scope) -> _Eq
     return _Equality(ours, theirs, isinstance(condition, exp.NullSafeEQ))
 
 
-def _reads(tree: exp.Expr, plan: Plan) -> bool:
+def reads(tree: exp.Expr, plan: Plan) -> bool:
     """Reads columns of this plan, and of no other."""
     names = {node.name for node in tree.find_all(exp.Column)}
     return bool(names) and names <= set(plan.schema.names)
 
 
-def _with_computed(plan: Plan, keys: Sequence[Expr], side: str) -> tuple[Plan, list[str]]:
+def with_computed(plan: Plan, keys: Sequence[Expr], side: str) -> tuple[Plan, list[str]]:
     """The plan with a column for every key, and their names."""
     names: list[str] = []
     computed: list[Named] = []

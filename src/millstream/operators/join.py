@@ -21,11 +21,12 @@ import pyarrow as pa
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.kernels import join_lists
-from millstream.kernels.arrow_buffers import frozen, plain
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Ints
 from millstream.kernels.join_lists import COPIES, COUNT, HEAD
 from millstream.kernels.key_table import KeyTable
 from millstream.operators.operator import Arrays, prefixed, without_prefix
+from millstream.operators.row_table import RowTable
 from millstream.plan.logical import JoinKey
 
 _EVERYWHERE = pa.scalar(0, pa.int64())
@@ -125,10 +126,9 @@ class _Keyed:
 
 class _Side:
     def __init__(self, schema: Schema, key_columns: Sequence[str], null_safe: Sequence[bool]) -> None:
-        self._schema = schema
         self._key_columns = key_columns
         self._never_null = [name for name, safe in zip(key_columns, null_safe, strict=True) if not safe]
-        self._table = KeyTable([_bits(field.type) for field in schema])
+        self._table = RowTable(schema)
         self.counts: Ints = np.full((0, 4), -1, np.int64)
         self.keys: Ints = np.full((0, 2), -1, np.int64)
 
@@ -150,10 +150,7 @@ class _Side:
         self._table.release(join_lists.unlinked(codes, self.counts))
 
     def columns(self, codes: Ints) -> list[pa.Array]:
-        columns = self._table.decode(codes)
-        return [
-            column.view(field.type) if column.type != field.type else column for column, field in zip(columns, self._schema, strict=True)
-        ]
+        return self._table.columns(codes)
 
     def reserve_keys(self, capacity: int) -> None:
         if capacity > len(self.keys):
@@ -169,7 +166,7 @@ class _Side:
         self._table.load(without_prefix(arrays, "rows"))
         codes = self._table.live_codes()
         self._reserve_rows()
-        key = table.encode(self._key_values(pa.RecordBatch.from_arrays(self.columns(codes), schema=self._schema.to_arrow())))
+        key = table.encode(self._key_values(self._table.rows(codes)))
         self.reserve_keys(table.capacity)
         counts = arrays["counts"]
         order = np.repeat(np.arange(len(codes)), np.abs(counts))
@@ -177,8 +174,7 @@ class _Side:
         join_lists.apply_changes(frozen(codes[order]), frozen(key[order]), sign, self.counts, self.keys)
 
     def _encode(self, rows: pa.RecordBatch) -> Ints:
-        columns = [plain(column) for column in rows.columns]
-        codes = self._table.encode([column.view(_bits(column.type)) if pa.types.is_floating(column.type) else column for column in columns])
+        codes = self._table.encode(rows)
         self._reserve_rows()
         return codes
 
@@ -190,13 +186,6 @@ class _Side:
 
     def _key_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
         return [rows.column(name) for name in self._key_columns] or [pa.repeat(_EVERYWHERE, rows.num_rows)]
-
-
-def _bits(type_: pa.DataType) -> pa.DataType:
-    """Rows are the same if their bits are: 0.0 and -0.0 are two rows, though as keys they are equal."""
-    if pa.types.is_floating(type_):
-        return pa.int64() if type_.bit_width == 64 else pa.int32()
-    return type_
 
 
 def _by_instant(changes: SignedBatch) -> SignedBatch:

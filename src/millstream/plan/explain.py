@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from millstream.core.schema import type_name
 from millstream.plan.logical import (
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Filter,
     Join,
@@ -33,6 +34,7 @@ from millstream.plan.logical import (
 from millstream.plan.ordering import SortKey
 from millstream.plan.physical import (
     AggregateExec,
+    AsOfJoinExec,
     Exec,
     FilterExec,
     FilterStep,
@@ -93,6 +95,8 @@ def _describe(plan: Plan) -> str:
             return _top_k(plan)
         case Join():
             return f"Join {_keys(plan.keys)}"
+        case AsOfJoin():
+            return _asof(plan)
         case Union():
             return "Union"
         case Negate():
@@ -139,6 +143,8 @@ def _describe_exec(node: Exec) -> str:
             return f"{_top_k(node)}, holds its rows in order"
         case JoinExec():
             return f"Join {_keys(node.keys)}, holds the rows of both sides"
+        case AsOfJoinExec():
+            return f"{_asof(node)}, holds the rows of both sides in order"
         case UnionExec():
             return "Union"
         case NegateExec():
@@ -175,6 +181,11 @@ def _ordered(partition_by: Sequence[str], order_by: Sequence[SortKey]) -> str:
 
 def _keys(keys: Sequence[JoinKey]) -> str:
     return f"on {' and '.join(map(str, keys))}" if keys else "of every row with every row"
+
+
+def _asof(node: AsOfJoin | AsOfJoinExec) -> str:
+    keys = f" {_keys(node.keys)}" if node.keys else ""
+    return f"As-of join {node.match}, {'the next' if node.match.forward else 'the last'}{keys}{', or NULLs' if node.keeps_left else ''}"
 
 
 def _describe_step(step: RowWiseStep) -> str:

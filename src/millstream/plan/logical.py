@@ -24,6 +24,7 @@ from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.window import RowsWindow, WindowSpec
 
 SourceKind = Literal["stream", "relation", "query"]
+Comparison = Literal[">=", ">", "<=", "<"]
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,51 @@ class Join:
 
 
 @dataclass(frozen=True)
+class AsOfMatch:
+    """`left` compared with `right`: of the right rows for which it holds, the one with the nearest value is the partner."""
+
+    left: str
+    comparison: Comparison
+    right: str
+
+    @property
+    def forward(self) -> bool:
+        """The partner is the next one, not the last one."""
+        return self.comparison in ("<=", "<")
+
+    @property
+    def strict(self) -> bool:
+        return self.comparison in (">", "<")
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.comparison} {self.right}"
+
+
+@dataclass(frozen=True)
+class AsOfJoin:
+    """Each left row with one right row of equal keys, the nearest by `match`; with `keeps_left` beside NULLs if there is none.
+
+    Of several right rows with the same match value, the greatest by the columns `ties`, in this order, is the partner.
+    """
+
+    left: Plan
+    right: Plan
+    keys: tuple[JoinKey, ...]
+    match: AsOfMatch
+    ties: tuple[str, ...]
+    keeps_left: bool
+
+    def __post_init__(self) -> None:
+        _require(frozenset(key.left for key in self.keys) | {self.match.left}, self.left.schema, "an as-of join")
+        _require(frozenset(key.right for key in self.keys) | {self.match.right, *self.ties}, self.right.schema, "an as-of join")
+        assert len(set(self.schema.names)) == len(self.schema), "the sides of a join share a column name"
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.left.schema.fields + self.right.schema.fields)
+
+
+@dataclass(frozen=True)
 class Union:
     """All rows of all inputs, copies kept.  The inputs have the same columns."""
 
@@ -258,7 +304,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | Union | Negate | Repeat | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | AsOfJoin | Union | Negate | Repeat | ToStream
 
 
 @dataclass(frozen=True)
@@ -278,7 +324,7 @@ def children(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
-        case Join():
+        case Join() | AsOfJoin():
             return (plan.left, plan.right)
         case Union():
             return plan.inputs
@@ -293,7 +339,7 @@ def with_children(plan: Plan, new: Sequence[Plan]) -> Plan:
     match plan:
         case Scan():
             return plan
-        case Join():
+        case Join() | AsOfJoin():
             return replace(plan, left=new[0], right=new[1])
         case Union():
             return Union(tuple(new))

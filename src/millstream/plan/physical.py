@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall, JoinKey, SourceKind
+from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.window import WindowSpec
 
@@ -156,6 +156,17 @@ class JoinExec:
 
 
 @dataclass(frozen=True)
+class AsOfJoinExec:
+    left: Exec
+    right: Exec
+    keys: tuple[JoinKey, ...]
+    match: AsOfMatch
+    tie_sql: str | None  # of bytes in the order of right rows with the same match value; None: they are equal
+    keeps_left: bool
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class UnionExec:
     inputs: tuple[Exec, ...]
     schema: Schema
@@ -208,6 +219,7 @@ Exec = (
     | OverExec
     | TopKExec
     | JoinExec
+    | AsOfJoinExec
     | UnionExec
     | NegateExec
     | RepeatExec
@@ -247,7 +259,7 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
     match node:
         case SourceExec() | ReceiveExec():
             return ()
-        case JoinExec():
+        case JoinExec() | AsOfJoinExec():
             return (node.left, node.right)
         case UnionExec():
             return node.inputs
@@ -299,7 +311,7 @@ def keeps_contents(node: Exec) -> bool:
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
-        case OverExec() | TopKExec():
+        case OverExec() | TopKExec() | AsOfJoinExec():
             return False
         case _:
             return keeps_contents(node.input)

@@ -23,6 +23,7 @@ from millstream.plan.duckdb_sql import to_duckdb
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import (
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Filter,
     Join,
@@ -41,6 +42,7 @@ from millstream.plan.logical import (
 from millstream.plan.physical import (
     AggregateExec,
     Anywhere,
+    AsOfJoinExec,
     ByKey,
     ComputedColumn,
     Distribution,
@@ -67,6 +69,7 @@ from millstream.plan.physical import (
     receives,
 )
 from millstream.plan.rules.prune_columns import prune_columns
+from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
 
 
@@ -114,6 +117,8 @@ class _Planner:
                 return self._top_k(plan)
             case Join():
                 return self._join(plan)
+            case AsOfJoin():
+                return self._asof_join(plan)
             case Union():
                 return self._union(plan)
             case Repeat():
@@ -165,6 +170,13 @@ class _Planner:
         append_only = left.append_only and right.append_only
         node = JoinExec(left.node, right.node, plan.keys, plan.schema)
         return _Placed(node, left.distribution, netted=append_only, append_only=append_only)
+
+    def _asof_join(self, plan: AsOfJoin) -> _Placed:
+        left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)
+        tie_sql = sort_key_sql([plan.right.schema[name] for name in plan.ties]) if plan.ties else None
+        node = AsOfJoinExec(left.node, right.node, plan.keys, plan.match, tie_sql, plan.keeps_left, plan.schema)
+        # left rows that can have no partner pass through as they come
+        return _Placed(node, left.distribution, netted=left.netted or not plan.keeps_left, append_only=False)
 
     def _side_by_side(self, left: _Placed, right: _Placed, keys: Sequence[JoinKey]) -> tuple[_Placed, _Placed]:
         """Rows that can meet end up in one bucket: both sides split by the same of the keys, as one of them is already if possible."""

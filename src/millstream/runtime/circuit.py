@@ -17,6 +17,7 @@ from millstream.core.errors import InternalError
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.operators.aggregate import AggregateOp
+from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.negate import NegateOp
@@ -32,6 +33,7 @@ from millstream.operators.to_stream import ToStreamOp
 from millstream.operators.top_k import TopKOp
 from millstream.plan.physical import (
     AggregateExec,
+    AsOfJoinExec,
     Exec,
     FilterExec,
     JoinExec,
@@ -64,7 +66,7 @@ class _Node:
 
 @dataclass(frozen=True, eq=False)
 class _JoinNode:
-    operator: JoinOp
+    operator: JoinOp | AsOfJoinOp
     left: _Tree
     right: _Tree
 
@@ -140,6 +142,12 @@ class Circuit:
             case JoinExec():
                 operator = JoinOp(node.left.schema, node.right.schema, node.keys, node.schema)
                 return self._added(_JoinNode(operator, self._build(node.left), self._build(node.right)))
+            case AsOfJoinExec():
+                nearest = AsOfJoinOp(
+                    node.left.schema, node.right.schema, node.keys, node.match, node.tie_sql, node.schema, self._evaluator,
+                    keeps_left=node.keeps_left,
+                )  # fmt: skip
+                return self._added(_JoinNode(nearest, self._build(node.left), self._build(node.right)))
             case UnionExec():
                 return _UnionNode(tuple(map(self._build, node.inputs)))
             case RStreamExec():

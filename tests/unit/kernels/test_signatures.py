@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.kernels import (
+    asof_matching,
     bit_counts,
     code_table,
     collected,
@@ -29,19 +30,23 @@ from millstream.kernels import (
     pair_keys,
     ranks,
     row_lists,
+    row_treap,
     slots,
 )  # fmt: skip
 from millstream.operators.aggregate import AggregateOp
+from millstream.operators.asof_join import AsOfJoinOp
+from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
 from millstream.operators.rows_window import RowsWindowOp
-from millstream.plan.logical import AggregateCall, JoinKey
+from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey
+from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
 from property.histories import no_input
 
 MODULES = (
-    bit_counts, code_table, collected, decimal_sum, extremes, float_sum, integer_sum, interner, join_lists, moments, multiplicity, netting,
-    pair_keys, ranks, row_lists, slots,
+    asof_matching, bit_counts, code_table, collected, decimal_sum, extremes, float_sum, integer_sum, interner,
+    join_lists, moments, multiplicity, netting, pair_keys, ranks, row_lists, row_treap, slots,
 )  # fmt: skip
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
 CALLS = (
@@ -91,6 +96,13 @@ def test_one_signature_per_kernel() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def as_of(key: str, other: Schema, tie_sql: str | None) -> AsOfJoinOp:
+    match = AsOfMatch("x", ">=", "other_x")
+    return AsOfJoinOp(
+        SCHEMA, other, [JoinKey(key, f"other_{key}")], match, tie_sql, Schema((*SCHEMA, *other)), Evaluator(), keeps_left=False
+    )
+
+
 def use_every_kernel() -> None:
     for keys in [("k",), ("j",), ("k", "j"), ()]:
         for nulls in (False, True):
@@ -113,6 +125,11 @@ def use_every_kernel() -> None:
                 loaded_join = JoinOp(SCHEMA, other, [JoinKey(key, f"other_{key}")], Schema((*SCHEMA, *other)))
                 loaded_join.load(join.save())
                 assert len(loaded_join.step(changes, renamed)) > 0
+                for tie_sql in (None, sort_key_sql(other.fields)):
+                    asof = [as_of(key, other, tie_sql) for _ in range(2)]
+                    assert len(asof[0].step(changes, renamed)) > 0
+                    asof[1].load(asof[0].save())
+                    assert len(asof[1].step(changes, renamed)) > 0
                 window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))
                 assert len(window.step(changes, 2)) > 0
                 loaded_window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))

@@ -4,7 +4,22 @@ from dataclasses import replace
 
 from millstream.core.schema import Field
 from millstream.plan.expression import Named, column
-from millstream.plan.logical import Aggregate, Filter, Join, Negate, Over, Plan, Project, Repeat, Scan, TopK, ToStream, Union, Window
+from millstream.plan.logical import (
+    Aggregate,
+    AsOfJoin,
+    Filter,
+    Join,
+    Negate,
+    Over,
+    Plan,
+    Project,
+    Repeat,
+    Scan,
+    TopK,
+    ToStream,
+    Union,
+    Window,
+)
 from millstream.plan.window import RowsWindow
 
 
@@ -44,6 +59,12 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
         case Join():
             read = wanted | {name for key in plan.keys for name in (key.left, key.right)}
             return replace(plan, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
+        case AsOfJoin():
+            # who wins a tie is decided by columns that nobody may read; those behind the last one that is read decide nothing
+            last = max((i for i, name in enumerate(plan.ties) if name in wanted), default=-1)
+            ties = plan.ties[: last + 1]
+            read = wanted | {plan.match.left, plan.match.right, *ties} | {name for key in plan.keys for name in (key.left, key.right)}
+            return replace(plan, ties=ties, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
         case Union():
             # inputs may keep more than is wanted, each something else: only a projection makes them equal again
             return Union(tuple(_exactly(child, wanted) for child in plan.inputs))
