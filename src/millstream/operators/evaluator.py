@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
+from millstream.operators.python_calls import called
 from millstream.plan.duckdb_macros import macros_in
+from millstream.plan.physical import FunctionCall
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +45,12 @@ class Evaluator:
         self._statements: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Statement] = OrderedDict()
         self._macros: set[str] = set()
 
-    def project(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-        """One output column for each (name, SQL, type), of exactly that type."""
+    def project(self, rows: pa.RecordBatch, columns: Sequence[Column], calls: Sequence[FunctionCall] = ()) -> pa.RecordBatch:
+        """One output column for each (name, SQL, type), of exactly that type.  The SQL may read the results of `calls`."""
         schema = pa.schema([pa.field(name, type_) for name, _, type_ in columns])
         if rows.num_rows == 0:
             return pa.RecordBatch.from_arrays([pa.array([], type_) for _, _, type_ in columns], schema=schema)
+        rows = self._with_calls(rows, calls)
         arrays: list[pa.Array | None] = [_bare_column(rows, sql) for _, sql, _ in columns]
         computed = [i for i, array in enumerate(arrays) if array is None]
         if computed:
@@ -57,10 +60,11 @@ class Evaluator:
         typed = [_as_declared(array, type_) for array, (_, _, type_) in zip(arrays, columns, strict=True)]
         return pa.RecordBatch.from_arrays(typed, schema=schema)
 
-    def mask(self, rows: pa.RecordBatch, predicate_sql: str) -> npt.NDArray[np.bool_]:
+    def mask(self, rows: pa.RecordBatch, predicate_sql: str, calls: Sequence[FunctionCall] = ()) -> npt.NDArray[np.bool_]:
         """Where the predicate holds; NULL is not true."""
         if rows.num_rows == 0:
             return np.empty(0, np.bool_)
+        rows = self._with_calls(rows, calls)
         (kept,) = self._evaluate(rows, (f"coalesce({predicate_sql}, FALSE)",))
         return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
@@ -74,6 +78,18 @@ class Evaluator:
         except duckdb.Error as error:
             values = self._evaluate_anyway(rows, expressions, error)
         return [_as_declared(value, type_) for value, (_, type_) in zip(values, cells, strict=True)]
+
+    def _with_calls(self, rows: pa.RecordBatch, calls: Sequence[FunctionCall]) -> pa.RecordBatch:
+        """The rows with a column for the result of each call; a later call may read those of earlier ones."""
+        for call in calls:
+            reached = np.ones(rows.num_rows, np.bool_) if call.when is None else self.mask(rows, call.when)
+            some = rows if reached.all() else rows.filter(pa.array(reached))
+            arguments = self.project(some, [(argument.name, argument.sql, argument.type) for argument in call.arguments])
+            results = called(call.function, arguments.columns, some.num_rows)
+            if some is not rows:
+                results = results.take(pa.array(np.cumsum(reached) - 1, mask=~reached))
+            rows = rows.append_column(pa.field(call.name, results.type), results)
+        return rows
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
