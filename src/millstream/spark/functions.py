@@ -73,9 +73,9 @@ def register(session: SparkSession, function: PythonFunction) -> None:
     """Make it callable in the session's SQL."""
     type_ = from_arrow_type(function.type, prefer_timestamp_ntz=True)
     if function.most == 0:
-        made = udf(_Alone(function), type_)  # an Arrow function without arguments would not know how many rows there are
+        made = udf(_alone(function), type_)  # an Arrow function without arguments would not know how many rows there are
     else:
-        made = arrow_udf(_Columns(function), type_)
+        made = arrow_udf(_over_columns(function), type_)
     session.udf.register(function.name, made if function.deterministic else made.asNondeterministic())
 
 
@@ -85,20 +85,15 @@ def failure_in(text: str) -> FunctionFailed | None:
     return FunctionFailed(found[1]) if found else None
 
 
-class _Columns:
-    def __init__(self, function: PythonFunction) -> None:
-        self._function = function
+def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
+    def over_columns(*arguments: pa.Array) -> pa.Array:
+        return called(function, [_as_ours(argument) for argument in arguments], len(arguments[0]))
 
-    def __call__(self, *arguments: pa.Array) -> pa.Array:
-        return called(self._function, [_as_ours(argument) for argument in arguments], len(arguments[0]))
+    return over_columns
 
 
-class _Alone:
-    def __init__(self, function: PythonFunction) -> None:
-        self._function = function
-
-    def __call__(self) -> Any:
-        return called(self._function, [], 1)[0].as_py()
+def _alone(function: PythonFunction) -> Callable[[], Any]:
+    return lambda: called(function, [], 1)[0].as_py()
 
 
 def _as_ours(array: pa.Array) -> pa.Array:
