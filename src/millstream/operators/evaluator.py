@@ -14,7 +14,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import duckdb
 import numpy as np
@@ -24,7 +24,7 @@ import pyarrow as pa
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
 from millstream.operators.python_calls import called
-from millstream.plan.duckdb_macros import macros_in
+from millstream.plan.duckdb_connection import DuckDb
 from millstream.plan.physical import FunctionCall
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,6 @@ Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
 
 _BARE = re.compile(r'"((?:[^"]|"")+)"')
-# common_subexpressions is not among them: it takes parts out of a TRY, where they may fail, and runs them outside
-_NEEDED_OPTIMIZERS = {"expression_rewriter", "unused_columns"}
 _MOST_STATEMENTS = 512
 _ROW = "millstream_row"
 """The column of a statement that reads none: it only says how many rows there are."""
@@ -43,7 +41,7 @@ _ROW = "millstream_row"
 class Evaluator:
     def __init__(self) -> None:
         self._statements: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Statement] = OrderedDict()
-        self._macros: set[str] = set()
+        self._duckdb = DuckDb()
 
     def project(self, rows: pa.RecordBatch, columns: Sequence[Column], calls: Sequence[FunctionCall] = ()) -> pa.RecordBatch:
         """One output column for each (name, SQL, type), of exactly that type.  The SQL may read the results of `calls`."""
@@ -72,9 +70,9 @@ class Evaluator:
         """The value of each (SQL, type), an array of one.  What stands in a VALUES hardly comes again: no statement is kept."""
         rows = pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ROW])
         expressions = tuple(sql for sql, _ in cells)
-        self._define_macros(expressions)
+        self._duckdb.define_macros(expressions)
         try:
-            values = _Statement(self._connection, rows.schema, expressions).run(rows)
+            values = _Statement(self._duckdb.connection, rows.schema, expressions).run(rows)
         except duckdb.Error as error:
             values = self._evaluate_anyway(rows, expressions, error)
         return [_as_declared(value, type_) for value, (_, type_) in zip(values, cells, strict=True)]
@@ -91,15 +89,6 @@ class Evaluator:
             rows = rows.append_column(pa.field(call.name, results.type), results)
         return rows
 
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
-        connection.execute("SET TimeZone = 'UTC'")
-        optimizers = connection.execute("SELECT name FROM duckdb_optimizers() AS o(name)").fetchall()
-        disabled = ",".join(name for (name,) in optimizers if name not in _NEEDED_OPTIMIZERS)
-        connection.execute(f"SET disabled_optimizers = '{disabled}'")
-        return connection
-
     def _evaluate(self, rows: pa.RecordBatch, expressions: tuple[str, ...]) -> list[pa.Array]:
         try:
             return self._statement(rows.schema, expressions).run(rows)
@@ -110,8 +99,8 @@ class Evaluator:
         key = (schema, expressions)
         statement = self._statements.get(key)
         if statement is None:
-            self._define_macros(expressions)
-            statement = self._statements[key] = _Statement(self._connection, schema, expressions)
+            self._duckdb.define_macros(expressions)
+            statement = self._statements[key] = _Statement(self._duckdb.connection, schema, expressions)
             if len(self._statements) > _MOST_STATEMENTS:
                 self._statements.popitem(last=False)
         self._statements.move_to_end(key)
@@ -121,15 +110,9 @@ class Evaluator:
         """A translation that lets a failure through is a bug of ours; still, only the rows that fail may suffer from it."""
         log.error("an expression failed outside of TRY", extra={"expressions": expressions, "reason": str(error)})
         try:
-            return _Statement(self._connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)
+            return _Statement(self._duckdb.connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)
         except duckdb.Error:
             raise InternalError(f"cannot evaluate {', '.join(expressions)}: {error}") from error
-
-    def _define_macros(self, expressions: tuple[str, ...]) -> None:
-        for name, definition in macros_in(" ".join(expressions)).items():
-            if name not in self._macros:
-                self._connection.execute(definition)
-                self._macros.add(name)
 
 
 class _Statement:
