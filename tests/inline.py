@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from millstream.core.errors import (
     TypeMismatch,
     did_you_mean,
 )
+from millstream.operators.python_calls import called
+from millstream.plan.duckdb_sql import duckdb_type
+from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.worker import Worker
@@ -47,8 +50,12 @@ class InlineRunner:
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         return [_sent(self._worker(task.bucket).run_stage(_sent(task))) for task in tasks]
 
-    def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         connection = duckdb.connect()
+        for function in functions:
+            connection.create_function(
+                function.name, _over_columns(function), None, duckdb_type(function.type), type="arrow", null_handling="special"
+            )
         for name, table in tables.items():
             connection.register(name, table)
         try:
@@ -62,6 +69,10 @@ class InlineRunner:
 
     def _worker(self, bucket: int) -> Worker:
         return self._workers.setdefault(bucket, Worker(self._rows_a_step))
+
+
+def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
+    return lambda *arguments: called(function, [column.combine_chunks() for column in arguments], len(arguments[0]))
 
 
 def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = ()) -> Database:

@@ -17,14 +17,23 @@ import html
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from millstream.core.errors import ArityMismatch, ConfigInvalid, NotSupported, QueryFailed, QueryNotFound, TypeMismatch, did_you_mean
+from millstream.core.errors import (
+    ArityMismatch,
+    ConfigInvalid,
+    FunctionFailed,
+    NotSupported,
+    QueryFailed,
+    QueryNotFound,
+    TypeMismatch,
+    did_you_mean,
+)
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
@@ -34,6 +43,7 @@ from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.statements import Statements
 from millstream.runtime.ticker import Ticker
+from millstream.spark.functions import declared_function
 from millstream.spark.session import create_session
 from millstream.spark.sources import Sources
 from millstream.spark.tick_jobs import SparkRunner
@@ -187,6 +197,22 @@ class Database:
             yield
             # a query that has not ticked yet would begin where the first rows have already moved the frontier
             self.flush()
+
+    def function(
+        self, name: str, fn: Callable[..., Any], return_type: str | pa.DataType, *, vectorized: bool = False, deterministic: bool = True
+    ) -> None:
+        """A Python function for expressions of queries, until the database is closed.
+
+        It is called with the values of a row, None for NULL, and gives a value; a `vectorized` one is called with pyarrow arrays
+        and gives an array of the same length.  What it gives is cast to `return_type`.  The same arguments must always give
+        the same value: one that is not `deterministic` serves only questions that are answered once.
+
+        Registered again under the same name it replaces the old one for new queries; running ones keep what they began with.
+        Saved queries that call a function wait when the database is opened again, and go on once it is registered.
+        """
+        self._check_open()
+        self._statements.function(declared_function(_text(name, "the name of a function"), fn, return_type, vectorized, deterministic))
+        self._ticker.wake()
 
     # --- data
 
@@ -403,7 +429,8 @@ class Query:
     def _raise_failure(self) -> None:
         if self._running.error is not None:
             reason = self._running.error
-            raise QueryFailed(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
+            kind = FunctionFailed if isinstance(reason, FunctionFailed) else QueryFailed
+            raise kind(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
 
 
 def _micros(instant: Instant | None) -> Micros | None:

@@ -32,6 +32,7 @@ from millstream.language.group_by import group_by
 from millstream.language.order_limit import first_rows, order_items, order_of, sorted_columns
 from millstream.language.over_binder import OverBinder
 from millstream.language.over_syntax import refuse_over, with_over
+from millstream.language.python_functions import with_functions
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
@@ -47,7 +48,7 @@ from millstream.plan.logical import Aggregate, BoundQuery, Filter, Project, ToSt
 def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
     """`sql` is the text that the places in `select` refer to."""
     try:
-        return _Binder(catalog, sql).query(select)
+        return _Binder(catalog, sql).query(with_functions(select, catalog.functions))
     except MillstreamError as error:
         error.span = error.span or Span(0, max(len(sql), 1))
         raise error.in_sql(sql) from None

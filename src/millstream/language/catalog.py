@@ -7,7 +7,7 @@ that fails half-way has changed nothing.  Whether a definition makes sense is ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from millstream.core.errors import (
@@ -23,7 +23,9 @@ from millstream.core.errors import (
 from millstream.core.instant import Micros
 from millstream.core.schema import Field, Schema
 from millstream.language.definitions import check_name, checked_relation, checked_stream
+from millstream.language.python_functions import check_function_name
 from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind
+from millstream.plan.python_function import PythonFunction
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def kind_of(entry: Entry) -> Kind:
 @dataclass(frozen=True)
 class Catalog:
     entries: Mapping[str, Entry] = field(default_factory=dict)  # by lower-case name, in order of creation
+    functions: Mapping[str, PythonFunction] = field(default_factory=dict)  # by lower-case name; a name space of their own
 
     @staticmethod
     def empty() -> Catalog:
@@ -178,8 +181,13 @@ class Catalog:
         source = self.query(statement.source, statement.place("source"), statement.text)
         return self._with(SinkEntry(statement.name, source.name, statement.format, dict(statement.options)), statement)
 
+    def with_function(self, function: PythonFunction) -> Catalog:
+        """One of the same name is replaced; what was bound with it keeps it."""
+        check_function_name(function.name)
+        return replace(self, functions={**self.functions, function.name.lower(): function})
+
     def without(self, name: str) -> Catalog:
-        return Catalog({key: entry for key, entry in self.entries.items() if key != name.lower()})
+        return replace(self, entries={key: entry for key, entry in self.entries.items() if key != name.lower()})
 
     def check_free(self, name: str, span: Span | None = None, sql: str | None = None) -> None:
         entry = self.entries.get(name.lower())
@@ -189,4 +197,4 @@ class Catalog:
     def _with(self, entry: Entry, statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> Catalog:
         check_name(statement)
         self.check_free(entry.name, statement.place("name"), statement.text)
-        return Catalog({**self.entries, entry.name.lower(): entry})
+        return replace(self, entries={**self.entries, entry.name.lower(): entry})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millstream.core.errors import FunctionNotFound, MillstreamError, NotSupported, did_you_mean
 from millstream.language import (
     functions_array,
@@ -38,17 +40,20 @@ SUBJECTS: dict[str, tuple[Function, ...]] = {
 BY_NAME: dict[str, Function] = {name: function for functions in SUBJECTS.values() for function in functions for name in function.names}
 
 
-def find(name: str) -> Function:
+def find(name: str, others: Sequence[str] = ()) -> Function:
     function = BY_NAME.get(name.lower())
     if function is None:
-        raise missing(name)
+        raise missing(name, others)
     return function
 
 
-def missing(name: str) -> MillstreamError:
-    """The error for a function that is not in the table: refused, not yet there, or unknown to Spark too."""
+def missing(name: str, others: Sequence[str] = ()) -> MillstreamError:
+    """The error for a function that is not in the table: refused, not yet there, or unknown to Spark too.
+
+    `others` are names of functions that the table does not know, and the user may have meant.
+    """
     lower = name.lower()
-    known = [*BY_NAME, *HIGHER_ORDER]
+    known = [*BY_NAME, *HIGHER_ORDER, *others]
     if lower in VOLATILE:
         return NotSupported(f"{lower} is not supported: it gives another value each time", hint="An answer may depend on the data alone.")
     if lower in AGGREGATES:

@@ -19,6 +19,7 @@ from millstream.language.functions_bits import BITWISE, bitwise_operands
 from millstream.language.functions_datetime import UNIT_FIRST
 from millstream.language.functions_lambda import HIGHER_ORDER, HigherOrder, Variable
 from millstream.language.functions_table import find
+from millstream.language.python_functions import function_at, other_functions
 from millstream.language.scalar_arithmetic import arithmetic, negated
 from millstream.language.scalar_casts import cast
 from millstream.language.scalar_literals import interval, literal, number
@@ -249,11 +250,13 @@ class ScalarBinder:
         name = name.lower()
         if name in HIGHER_ORDER:
             return self._higher_order(name, args)
-        function = find(name)
+        function = function_at(node) or find(name, other_functions(node))
         if name in UNIT_FIRST and len(args) == 3:
             args = [_unit_name(args[0]), *args[1:]]
         elif name == "struct":
             name, args = "named_struct", _with_names(args)
+        if self._scopes and function_at(node) is not None:
+            raise NotSupported(f"{name} cannot be called inside a lambda", hint="A Python function is called once for a row.")
         call = Call(name, tuple(self.bind(arg) for arg in args), tuple(map(_own_name, args)))
         function.check_arity(call)
         return function.bind(call)

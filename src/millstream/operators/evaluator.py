@@ -14,7 +14,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import duckdb
 import numpy as np
@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
-from millstream.plan.duckdb_macros import macros_in
+from millstream.operators.python_calls import called
+from millstream.plan.duckdb_connection import DuckDb
+from millstream.plan.physical import FunctionCall
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +33,6 @@ Column = tuple[str, str, pa.DataType]
 """Name, SQL, declared type."""
 
 _BARE = re.compile(r'"((?:[^"]|"")+)"')
-# common_subexpressions is not among them: it takes parts out of a TRY, where they may fail, and runs them outside
-_NEEDED_OPTIMIZERS = {"expression_rewriter", "unused_columns"}
 _MOST_STATEMENTS = 512
 _ROW = "millstream_row"
 """The column of a statement that reads none: it only says how many rows there are."""
@@ -41,13 +41,14 @@ _ROW = "millstream_row"
 class Evaluator:
     def __init__(self) -> None:
         self._statements: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Statement] = OrderedDict()
-        self._macros: set[str] = set()
+        self._duckdb = DuckDb()
 
-    def project(self, rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-        """One output column for each (name, SQL, type), of exactly that type."""
+    def project(self, rows: pa.RecordBatch, columns: Sequence[Column], calls: Sequence[FunctionCall] = ()) -> pa.RecordBatch:
+        """One output column for each (name, SQL, type), of exactly that type.  The SQL may read the results of `calls`."""
         schema = pa.schema([pa.field(name, type_) for name, _, type_ in columns])
         if rows.num_rows == 0:
             return pa.RecordBatch.from_arrays([pa.array([], type_) for _, _, type_ in columns], schema=schema)
+        rows = self._with_calls(rows, calls)
         arrays: list[pa.Array | None] = [_bare_column(rows, sql) for _, sql, _ in columns]
         computed = [i for i, array in enumerate(arrays) if array is None]
         if computed:
@@ -57,10 +58,11 @@ class Evaluator:
         typed = [_as_declared(array, type_) for array, (_, _, type_) in zip(arrays, columns, strict=True)]
         return pa.RecordBatch.from_arrays(typed, schema=schema)
 
-    def mask(self, rows: pa.RecordBatch, predicate_sql: str) -> npt.NDArray[np.bool_]:
+    def mask(self, rows: pa.RecordBatch, predicate_sql: str, calls: Sequence[FunctionCall] = ()) -> npt.NDArray[np.bool_]:
         """Where the predicate holds; NULL is not true."""
         if rows.num_rows == 0:
             return np.empty(0, np.bool_)
+        rows = self._with_calls(rows, calls)
         (kept,) = self._evaluate(rows, (f"coalesce({predicate_sql}, FALSE)",))
         return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
@@ -68,21 +70,24 @@ class Evaluator:
         """The value of each (SQL, type), an array of one.  What stands in a VALUES hardly comes again: no statement is kept."""
         rows = pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=[_ROW])
         expressions = tuple(sql for sql, _ in cells)
-        self._define_macros(expressions)
+        self._duckdb.define_macros(expressions)
         try:
-            values = _Statement(self._connection, rows.schema, expressions).run(rows)
+            values = _Statement(self._duckdb.connection, rows.schema, expressions).run(rows)
         except duckdb.Error as error:
             values = self._evaluate_anyway(rows, expressions, error)
         return [_as_declared(value, type_) for value, (_, type_) in zip(values, cells, strict=True)]
 
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:", config={"threads": 1, "preserve_insertion_order": True})
-        connection.execute("SET TimeZone = 'UTC'")
-        optimizers = connection.execute("SELECT name FROM duckdb_optimizers() AS o(name)").fetchall()
-        disabled = ",".join(name for (name,) in optimizers if name not in _NEEDED_OPTIMIZERS)
-        connection.execute(f"SET disabled_optimizers = '{disabled}'")
-        return connection
+    def _with_calls(self, rows: pa.RecordBatch, calls: Sequence[FunctionCall]) -> pa.RecordBatch:
+        """The rows with a column for the result of each call; a later call may read those of earlier ones."""
+        for call in calls:
+            reached = np.ones(rows.num_rows, np.bool_) if call.when is None else self.mask(rows, call.when)
+            some = rows if reached.all() else rows.filter(pa.array(reached))
+            arguments = self.project(some, [(argument.name, argument.sql, argument.type) for argument in call.arguments])
+            results = called(call.function, arguments.columns, some.num_rows)
+            if some is not rows:
+                results = results.take(pa.array(np.cumsum(reached) - 1, mask=~reached))
+            rows = rows.append_column(pa.field(call.name, results.type), results)
+        return rows
 
     def _evaluate(self, rows: pa.RecordBatch, expressions: tuple[str, ...]) -> list[pa.Array]:
         try:
@@ -94,8 +99,8 @@ class Evaluator:
         key = (schema, expressions)
         statement = self._statements.get(key)
         if statement is None:
-            self._define_macros(expressions)
-            statement = self._statements[key] = _Statement(self._connection, schema, expressions)
+            self._duckdb.define_macros(expressions)
+            statement = self._statements[key] = _Statement(self._duckdb.connection, schema, expressions)
             if len(self._statements) > _MOST_STATEMENTS:
                 self._statements.popitem(last=False)
         self._statements.move_to_end(key)
@@ -105,15 +110,9 @@ class Evaluator:
         """A translation that lets a failure through is a bug of ours; still, only the rows that fail may suffer from it."""
         log.error("an expression failed outside of TRY", extra={"expressions": expressions, "reason": str(error)})
         try:
-            return _Statement(self._connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)
+            return _Statement(self._duckdb.connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)
         except duckdb.Error:
             raise InternalError(f"cannot evaluate {', '.join(expressions)}: {error}") from error
-
-    def _define_macros(self, expressions: tuple[str, ...]) -> None:
-        for name, definition in macros_in(" ".join(expressions)).items():
-            if name not in self._macros:
-                self._connection.execute(definition)
-                self._macros.add(name)
 
 
 class _Statement:

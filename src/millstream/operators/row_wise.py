@@ -11,36 +11,38 @@ from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.operator import Contents, Operator
-from millstream.plan.physical import ComputedColumn
+from millstream.plan.physical import ComputedColumn, FunctionCall
 
 
 class FilterOp(Operator):
-    def __init__(self, schema: Schema, predicate_sql: str, evaluator: Evaluator) -> None:
+    def __init__(self, schema: Schema, predicate_sql: str, evaluator: Evaluator, calls: Sequence[FunctionCall] = ()) -> None:
         self.schema = schema
         self._predicate_sql = predicate_sql
+        self._calls = calls
         self._evaluator = evaluator
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
             return batch
-        mask = self._evaluator.mask(batch.rows, self._predicate_sql)
+        mask = self._evaluator.mask(batch.rows, self._predicate_sql, self._calls)
         if mask.all():
             return batch
         return SignedBatch(batch.instant[mask], batch.sign[mask], batch.rows.filter(pa.array(mask)))
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         rows = input_contents()
-        return rows.filter(pa.array(self._evaluator.mask(rows, self._predicate_sql))) if rows.num_rows else rows
+        return rows.filter(pa.array(self._evaluator.mask(rows, self._predicate_sql, self._calls))) if rows.num_rows else rows
 
 
 class ProjectOp(Operator):
-    def __init__(self, schema: Schema, columns: Sequence[ComputedColumn], evaluator: Evaluator) -> None:
+    def __init__(self, schema: Schema, columns: Sequence[ComputedColumn], evaluator: Evaluator, calls: Sequence[FunctionCall] = ()) -> None:
         self.schema = schema
         self._columns = [(column.name, column.sql, column.type) for column in columns]
+        self._calls = calls
         self._evaluator = evaluator
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         return batch.with_rows(self.contents(lambda: batch.rows))
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
-        return self._evaluator.project(input_contents(), self._columns)
+        return self._evaluator.project(input_contents(), self._columns, self._calls)

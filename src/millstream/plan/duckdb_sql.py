@@ -46,7 +46,7 @@ def lowered(node: Node, template: str) -> Node:
 
 
 def to_duckdb(expr: Expr) -> str:
-    return _render(expr.tree)
+    return render(expr.tree)
 
 
 def duckdb_type(type_: pa.DataType) -> str:
@@ -89,10 +89,10 @@ def variable(name: str) -> exp.Identifier:
     return lowered(exp.to_identifier(name, quoted=True), in_template(quoted(name)))
 
 
-def _render(node: exp.Expr) -> str:
+def render(node: exp.Expr) -> str:
     template = node.meta.get(_TEMPLATE)
     if template is not None:
-        sql = str(template).format(*map(_render, operands(node)))
+        sql = str(template).format(*map(render, operands(node)))
         if len(sql) > _LONGEST:
             raise NotSupported("the expression is too large", hint="Compute a part of it in a query of its own.")
         return sql
@@ -100,12 +100,12 @@ def _render(node: exp.Expr) -> str:
         case exp.Column():
             return quoted(node.name)
         case exp.Paren():
-            return _render(node.this)
+            return render(node.this)
         case exp.Not():
-            return f"(NOT {_render(node.this)})"
+            return f"(NOT {render(node.this)})"
         case exp.And() | exp.Or():
             word = " AND " if isinstance(node, exp.And) else " OR "
-            return "(" + word.join(map(_render, node.flatten(unnest=False))) + ")"
+            return "(" + word.join(map(render, node.flatten(unnest=False))) + ")"
         case exp.Boolean():
             return "TRUE" if node.this else "FALSE"
         case exp.Case():
@@ -114,6 +114,6 @@ def _render(node: exp.Expr) -> str:
 
 
 def _render_case(node: exp.Case) -> str:
-    branches = " ".join(f"WHEN {_render(branch.this)} THEN {_render(branch.args['true'])}" for branch in node.args["ifs"])
+    branches = " ".join(f"WHEN {render(branch.this)} THEN {render(branch.args['true'])}" for branch in node.args["ifs"])
     default = node.args.get("default")
-    return f"CASE {branches}{f' ELSE {_render(default)}' if default is not None else ''} END"
+    return f"CASE {branches}{f' ELSE {render(default)}' if default is not None else ''} END"

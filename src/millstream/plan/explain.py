@@ -114,7 +114,9 @@ def _placement(fragment: Fragment) -> str:
 def _physical(node: Exec, depth: int) -> list[str]:
     lines = ["  " * depth + _describe_exec(node)]
     if isinstance(node, SourceExec):
-        lines += ["  " * (depth + 1) + _describe_step(step) for step in reversed(node.prefix)]
+        lines += ["  " * (depth + 1) + line for step in reversed(node.prefix) for line in (_describe_step(step), *_calls(step))]
+    if isinstance(node, FilterExec | ProjectExec):
+        lines += ["  " * (depth + 1) + line for line in _calls(node)]
     for child in inputs(node):
         lines += _physical(child, depth + 1)
     return lines
@@ -157,6 +159,10 @@ def _describe_exec(node: Exec) -> str:
             return node.kind.upper()
         case RStreamExec():
             return "RSTREAM, holds the relation"
+
+
+def _calls(node: RowWiseStep | FilterExec | ProjectExec) -> list[str]:
+    return [f"- call {call}" for call in reversed(node.calls)]
 
 
 def _kind(kind: SourceKind) -> str:

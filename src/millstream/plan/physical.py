@@ -20,6 +20,7 @@ import pyarrow as pa
 from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
+from millstream.plan.python_function import PythonFunction
 from millstream.plan.window import WindowSpec
 
 
@@ -62,13 +63,29 @@ class ComputedColumn:
 
 
 @dataclass(frozen=True)
+class FunctionCall:
+    """A column that a Python function computes, for the rows where `when` is true; NULL for the others."""
+
+    name: str
+    function: PythonFunction
+    arguments: tuple[ComputedColumn, ...]
+    when: str | None
+
+    def __str__(self) -> str:
+        condition = f" where {self.when}" if self.when is not None else ""
+        return f"{self.function.name}({', '.join(argument.sql for argument in self.arguments)}) AS {self.name}{condition}"
+
+
+@dataclass(frozen=True)
 class FilterStep:
     predicate_sql: str
+    calls: tuple[FunctionCall, ...] = ()  # made before the predicate is evaluated
 
 
 @dataclass(frozen=True)
 class ProjectStep:
     columns: tuple[ComputedColumn, ...]
+    calls: tuple[FunctionCall, ...] = ()
 
 
 RowWiseStep = FilterStep | ProjectStep
@@ -103,6 +120,7 @@ class FilterExec:
     input: Exec
     predicate_sql: str
     schema: Schema
+    calls: tuple[FunctionCall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +128,7 @@ class ProjectExec:
     input: Exec
     columns: tuple[ComputedColumn, ...]
     schema: Schema
+    calls: tuple[FunctionCall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -287,6 +306,13 @@ def receives(node: Exec) -> tuple[ReceiveExec, ...]:
 def windows(node: Exec) -> tuple[WindowSpec, ...]:
     here = (node.spec,) if isinstance(node, WindowExec) else ()
     return here + tuple(spec for child in inputs(node) for spec in windows(child))
+
+
+def functions(node: Exec) -> frozenset[PythonFunction]:
+    """The Python functions that a fragment calls."""
+    steps = node.prefix if isinstance(node, SourceExec) else (node,) if isinstance(node, FilterExec | ProjectExec) else ()
+    here = frozenset(call.function for step in steps for call in step.calls)
+    return here.union(*(functions(child) for child in inputs(node)))
 
 
 def contents_fragment(plan: PhysicalPlan) -> int | None:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from millstream.core.errors import NotSupported
-from millstream.plan.duckdb_sql import to_duckdb
 from millstream.plan.expression import Named, column
+from millstream.plan.function_calls import without_calls
 from millstream.plan.logical import (
     Aggregate,
     AsOfJoin,
@@ -249,14 +249,15 @@ class _Planner:
 
 
 def _filter(below: _Placed, plan: Filter) -> _Placed:
-    sql = to_duckdb(plan.predicate)
+    (sql,), calls = without_calls([plan.predicate], plan.input.schema.names)
     if isinstance(below.node, SourceExec):
-        return replace(below, node=replace(below.node, prefix=(*below.node.prefix, FilterStep(sql))))
-    return replace(below, node=FilterExec(below.node, sql, plan.schema))
+        return replace(below, node=replace(below.node, prefix=(*below.node.prefix, FilterStep(sql, calls))))
+    return replace(below, node=FilterExec(below.node, sql, plan.schema, calls))
 
 
 def _project(below: _Placed, plan: Project) -> _Placed:
-    columns = tuple(ComputedColumn(named.name, to_duckdb(named.expr), named.expr.type) for named in plan.columns)
+    texts, calls = without_calls([named.expr for named in plan.columns], plan.input.schema.names)
+    columns = tuple(ComputedColumn(named.name, sql, named.expr.type) for named, sql in zip(plan.columns, texts, strict=True))
     renamed = {next(iter(named.expr.columns)): named.name for named in plan.columns if named.expr.is_column}
     spread = below.distribution
     if isinstance(spread, ByKey):
@@ -264,12 +265,12 @@ def _project(below: _Placed, plan: Project) -> _Placed:
         spread = ByKey(tuple(renamed[name] for name in spread.columns)) if kept else Anywhere()
     if isinstance(below.node, SourceExec):
         split = below.node.split_at_ingest and isinstance(spread, ByKey)
-        prefix = (*below.node.prefix, ProjectStep(columns))
+        prefix = (*below.node.prefix, ProjectStep(columns, calls))
         source = replace(below.node, prefix=prefix, schema=plan.schema, distribution=spread, split_at_ingest=split)
         return replace(below, node=source, distribution=spread)
     tells_rows_apart = set(renamed) == set(below.node.schema.names)
     netted = below.append_only or (below.netted and tells_rows_apart)
-    return _Placed(ProjectExec(below.node, columns, plan.schema), spread, netted, below.append_only)
+    return _Placed(ProjectExec(below.node, columns, plan.schema, calls), spread, netted, below.append_only)
 
 
 def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:

@@ -175,9 +175,9 @@ class Circuit:
     ) -> Operator:
         match node:
             case FilterExec():
-                return FilterOp(node.schema, node.predicate_sql, self._evaluator)
+                return FilterOp(node.schema, node.predicate_sql, self._evaluator, node.calls)
             case ProjectExec():
-                return ProjectOp(node.schema, node.columns, self._evaluator)
+                return ProjectOp(node.schema, node.columns, self._evaluator, node.calls)
             case WindowExec():
                 return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else TimeWindowOp(node.schema, node.spec)
             case AggregateExec():

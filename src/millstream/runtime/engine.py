@@ -22,7 +22,7 @@ import pyarrow as pa
 from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment
+from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions
 from millstream.runtime.exchange import read_contents
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
@@ -97,6 +97,7 @@ class Engine:
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
             query = RunningQuery(name, incarnation, bound, plan, changelog, created_at=_read_began(self._began_path(name)))
+            query.waits_for = _absent_functions(plan)
             last = self._ticks.last
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True
@@ -111,6 +112,11 @@ class Engine:
                 changelog.sweep()
             self.queries[name] = query
             return query
+
+    def complete_query(self, query: RunningQuery, bound: BoundQuery, plan: PhysicalPlan) -> None:
+        """Functions that it waited for are there: from now on it takes part in ticks, if none is missing still."""
+        with self.lock:
+            query.bound, query.plan, query.waits_for = bound, plan, _absent_functions(plan)
 
     def stop_query(self, query: RunningQuery) -> None:
         """It takes part in no further tick; its files stay.
@@ -146,7 +152,7 @@ class Engine:
         with self.lock:
             for inner in self._inner(query):
                 self.ensure_started(inner)
-            if not query.started and not query.stopped and query.error is None:
+            if not query.started and query.state == "running":
                 self._run_tick([query], snapshot=False)
 
     def await_progress(self, query: RunningQuery, seen: Micros) -> tuple[bool, Micros]:
@@ -232,7 +238,7 @@ class Engine:
             return self._run_tick(due, snapshot=False) if due else None
 
     def _running(self) -> list[RunningQuery]:
-        return [query for query in self.queries.values() if query.error is None and not query.stopped]
+        return [query for query in self.queries.values() if query.state == "running"]
 
     def _is_due(self, query: RunningQuery) -> bool:
         """Before there is any time, nothing is: what a relation gets until then, it has had since ever."""
@@ -401,7 +407,7 @@ class Engine:
                 return elements(self.changes(query), at)
             fragment = contents_fragment(query.plan)
             # what a stopped query's caches would be rebuilt from may have left the log; its changes stay
-            if fragment is None or not query.started or query.stopped:
+            if fragment is None or not query.started or query.state != "running":
                 return folded(self.changes(query), at)
             batches = self._ask_contents(query, fragment)
             now = pa.Table.from_batches(batches, query.plan.schema.to_arrow()).rename_columns(list(query.bound.names))
@@ -419,6 +425,11 @@ class Engine:
         batches = [read_contents(path) for path in outcome.contents]
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         return batches
+
+
+def _absent_functions(plan: PhysicalPlan) -> tuple[str, ...]:
+    used = {function for fragment in plan.fragments for function in functions(fragment.root)}
+    return tuple(sorted(function.name for function in used if function.pickled is None))
 
 
 def _check_answered(query: RunningQuery, at: Micros) -> None:

@@ -45,7 +45,7 @@ def list_queries(engine: Engine) -> pa.Table:
             "state": pa.array([query.state for query in queries], pa.string()),
             "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
             "changes": pa.array([_changes(query) for query in queries], pa.int64()),
-            "reason": pa.array([query.error.message if query.error else "" for query in queries], pa.string()),
+            "reason": pa.array([query.reason for query in queries], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
         }
     )

@@ -45,7 +45,7 @@ def run_once(
         alias = table.alias or (part or name)
         table.replace(exp.alias_(exp.to_table(view), alias, table=True))
     try:
-        return runner.query_once(tree.sql(dialect="spark"), tables)
+        return runner.query_once(tree.sql(dialect="spark"), tables, tuple(catalog.functions.values()))
     except MillstreamError as error:
         error.sql, error.span = sql, _same_words(error.sql, error.span, sql)
         raise

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 
 
@@ -18,6 +19,6 @@ class Runner(Protocol):
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]: ...
 
-    def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """Spark SQL over tables in memory, for questions that are answered once."""
+    def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
+        """Spark SQL over tables in memory, for questions that are answered once; `functions` may be called in it."""
         ...

@@ -54,6 +54,7 @@ class RunningQuery:
     stopped: bool = False  # until the database is opened again
     dropped: bool = False
     error: MillstreamError | None = None
+    waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
     stats: QueryStats = field(default_factory=QueryStats)
     created: float = field(default_factory=time.time)
 
@@ -67,10 +68,19 @@ class RunningQuery:
         return not self.incarnation.startswith(SESSION)
 
     @property
-    def state(self) -> Literal["running", "stopped", "failed"]:
+    def state(self) -> Literal["running", "waiting", "stopped", "failed"]:
         if self.error is not None:
             return "failed"
-        return "stopped" if self.stopped else "running"
+        if self.stopped:
+            return "stopped"
+        return "waiting" if self.waits_for else "running"
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run; empty if it does, or was told not to."""
+        if self.error is not None:
+            return self.error.message
+        return "waits for function " + ", ".join(f'"{name}"' for name in self.waits_for) if self.waits_for else ""
 
     @property
     def inputs(self) -> dict[str, SourceExec]:

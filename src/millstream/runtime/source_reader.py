@@ -115,10 +115,10 @@ def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: E
     for step in source.prefix:
         match step:
             case FilterStep():
-                mask = evaluator.mask(part.rows, step.predicate_sql)
+                mask = evaluator.mask(part.rows, step.predicate_sql, step.calls)
                 part = part if mask.all() else part.filtered(mask)
             case ProjectStep():
-                rows = evaluator.project(part.rows, [(column.name, column.sql, column.type) for column in step.columns])
+                rows = evaluator.project(part.rows, [(column.name, column.sql, column.type) for column in step.columns], step.calls)
                 part = replace(part, rows=rows)
     return part
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import sys
 import uuid
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported
+from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported, TypeMismatch
 from millstream.core.instant import LAST, Micros
+from millstream.core.schema import type_from_name, type_name
 from millstream.language import statements as ast
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.parser import parse_one
 from millstream.language.printer import to_sql
+from millstream.language.python_functions import functions_in
+from millstream.plan.python_function import PythonFunction
 from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
@@ -27,7 +31,7 @@ from millstream.runtime.once import reads_only_finished, run_once
 from millstream.runtime.relations import effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery
 from millstream.runtime.sinks import Sink, open_sink
-from millstream.state.catalog_file import CatalogFile
+from millstream.state.catalog_file import CatalogEntry, CatalogFile
 
 
 class SourceManager(Protocol):
@@ -92,6 +96,33 @@ class Statements:
         with self._engine.lock:
             return self._engine.queries[entry.name]
 
+    def function(self, function: PythonFunction) -> None:
+        """Queries from now on may call it; saved ones that waited for it go on."""
+        with self._engine.lock:
+            catalog = self.catalog.with_function(function)
+            waiting = [query for query in self._engine.queries.values() if function.name.lower() in query.waits_for]
+            completed = [(query, self._completed(query, catalog)) for query in waiting]
+            self.catalog = catalog
+            for query, compiled in completed:
+                self._engine.complete_query(query, compiled.bound, compiled.physical)
+
+    def _completed(self, query: RunningQuery, catalog: Catalog) -> Compiled:
+        """The plan of a query that waits, with the functions that are there now."""
+        saved = self._saved(query.incarnation)
+        for name, declared in saved.functions.items():
+            found = catalog.functions.get(name)
+            if found is not None and type_name(found.type) != declared:
+                raise TypeMismatch(
+                    f'query "{query.name}" was made with a function "{name}" that gives {declared}, not {type_name(found.type)}',
+                    hint=f'Give it the type "{declared}", or drop the query first.',
+                )
+        statement = parse_one(saved.sql)
+        assert isinstance(statement, ast.CreateQuery)
+        return self._compiled(statement.select, statement.text, replace(catalog, functions={**_absent(saved), **catalog.functions}))
+
+    def _saved(self, incarnation: str) -> CatalogEntry:
+        return next(saved for saved in self._file.entries if str(saved.id) == incarnation)
+
     def stream(self, name: str) -> StreamEntry:
         return self.catalog.stream(name)
 
@@ -132,7 +163,8 @@ class Statements:
         if statement.if_not_exists and statement.name in self.catalog:
             return self._engine.queries.get(self.catalog.find(statement.name).name)
         before = self.catalog
-        number = self._file.append(to_sql(statement))
+        calls = functions_in(statement.select, before.functions) if isinstance(statement, ast.CreateQuery) else {}
+        number = self._file.append(to_sql(statement), {name: type_name(function.type) for name, function in calls.items()})
         try:
             return self._define(statement, number, reopening=False)
         except BaseException:
@@ -175,13 +207,15 @@ class Statements:
         self._relations.open(entry)
 
     def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
-        compiled = self._compiled(statement.select, statement.text)
+        # no function outlives its program: a query that calls some waits until they are registered again
+        known = replace(self.catalog, functions=_absent(self._saved(incarnation))) if reopening else self.catalog
+        compiled = self._compiled(statement.select, statement.text, known)
         self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
         add = self._engine.add_query if reopening else self._engine.create_query
         return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
 
-    def _compiled(self, select: exp.Expr, sql: str) -> Compiled:
-        return compile_query(select, self.catalog, sql, rules_off=self._rules_off)
+    def _compiled(self, select: exp.Expr, sql: str, catalog: Catalog | None = None) -> Compiled:
+        return compile_query(select, catalog or self.catalog, sql, rules_off=self._rules_off)
 
     def _drop(self, statement: ast.Drop) -> None:
         if statement.if_exists and statement.name not in self.catalog:
@@ -282,6 +316,11 @@ def _opened_sink(entry: SinkEntry) -> Sink:
             f'sink "{entry.name}" cannot write to "{entry.options.get("path")}": {error.strerror or error}',
             hint="Choose a directory that you may write to.",
         ) from error
+
+
+def _absent(saved: CatalogEntry) -> dict[str, PythonFunction]:
+    """The functions that a saved statement calls, as far as it knows them."""
+    return {name: PythonFunction.absent(name, type_from_name(type_)) for name, type_ in saved.functions.items()}
 
 
 def _names(statement: ast.Statement, name: str) -> bool:

@@ -7,7 +7,7 @@ sentence of ours; of the others Spark's first sentence is the message and what f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -31,6 +31,8 @@ from millstream.core.errors import (
     did_you_mean,
 )
 from millstream.language.functions_known import AGGREGATES, KNOWN
+from millstream.plan.python_function import PythonFunction
+from millstream.spark.functions import failure_in, register
 from millstream.spark.session import errors_told_by_us
 
 _CODES: tuple[tuple[str, type[MillstreamError]], ...] = (
@@ -57,25 +59,28 @@ _CODES: tuple[tuple[str, type[MillstreamError]], ...] = (
 Parameters = Mapping[str, str]
 
 
-def query_once(spark: SparkSession, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def query_once(spark: SparkSession, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
     """The place of an error is one in `sql`."""
     session = spark.newSession()
     try:
         with errors_told_by_us():
             for name, table in tables.items():
                 session.createDataFrame(table).createOrReplaceTempView(name)
+            for function in functions:
+                register(session, function)
             return session.sql(sql).toArrow()
     except PySparkException as error:
         condition, parameters = error.getCondition() or "", error.getMessageParameters() or {}
-        raise told(condition, parameters, str(error), _place(error)).in_sql(sql) from None
+        ours = failure_in(str(error)) or told(condition, parameters, str(error), _place(error), [function.name for function in functions])
+        raise ours.in_sql(sql) from None
     except Py4JJavaError as error:
         raise told("", {}, spark_reason(error)).in_sql(sql) from None
 
 
-def told(condition: str, parameters: Parameters, text: str, span: Span | None = None) -> MillstreamError:
-    """Spark's complaint in our form; `text` is its own wording."""
+def told(condition: str, parameters: Parameters, text: str, span: Span | None = None, functions: Sequence[str] = ()) -> MillstreamError:
+    """Spark's complaint in our form; `text` is its own wording, `functions` are known beside Spark's."""
     kind = next((kind for prefix, kind in _CODES if condition.startswith(prefix)), QueryFailed)
-    message, hint = _sentence(condition, parameters) or _sentences(text)
+    message, hint = _sentence(condition, parameters, functions) or _sentences(text)
     return kind(message, hint=hint, span=span)
 
 
@@ -90,7 +95,7 @@ def spark_reason(error: BaseException) -> str:
 # --- sentences ------------------------------------------------------------------------------
 
 
-def _sentence(condition: str, parameters: Parameters) -> tuple[str, str | None] | None:
+def _sentence(condition: str, parameters: Parameters, functions: Sequence[str] = ()) -> tuple[str, str | None] | None:
     """Our own message and hint, for what users do wrong most."""
     try:
         match condition.split(".")[0]:
@@ -105,7 +110,7 @@ def _sentence(condition: str, parameters: Parameters) -> tuple[str, str | None] 
                 return f'column "{name}" could be any of {len(known)}', f"Write {' or '.join(known)}."
             case "UNRESOLVED_ROUTINE":
                 name = _names(parameters["routineName"])[-1].lower()
-                return f'function "{name}" does not exist', did_you_mean(name, KNOWN | AGGREGATES)
+                return f'function "{name}" does not exist', did_you_mean(name, {*KNOWN, *AGGREGATES, *functions})
             case "WRONG_NUM_ARGS":
                 name = _names(parameters["functionName"])[-1]
                 return f"{name} takes {_counts(parameters['expectedNum'])}, not {parameters['actualNum']}", None

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
+from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
 from millstream.spark.once import query_once
@@ -46,8 +47,8 @@ class SparkRunner:
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])
 
-    def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        return query_once(self._spark, sql, tables)
+    def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
+        return query_once(self._spark, sql, tables, functions)
 
     def warm_up(self) -> threading.Thread:
         """Start the buckets' processes and let them load what they need, while the user still writes statements."""

@@ -1,13 +1,15 @@
 """The statements that made the database's objects, in order, as SQL text.  What they mean is the language's business.
 
-{"next_id": 3, "statements": [{"id": 1, "sql": "CREATE STREAM ..."}, {"id": 2, "sql": "CREATE QUERY ..."}]}
+{"next_id": 3, "statements": [{"id": 1, "sql": "CREATE STREAM ..."}, {"id": 2, "sql": "CREATE QUERY ...", "functions": {"f": "INT"}}]}
+
+Of the Python functions that a statement calls the file holds names and types; the functions themselves end with the program.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from millstream.state.atomic import atomic_write
 class CatalogEntry:
     id: int
     sql: str
+    functions: Mapping[str, str] = field(default_factory=dict)  # name -> type
 
 
 class CatalogFile:
@@ -32,9 +35,9 @@ class CatalogFile:
     def entries(self) -> tuple[CatalogEntry, ...]:
         return tuple(self._entries)
 
-    def append(self, sql: str) -> int:
+    def append(self, sql: str, functions: Mapping[str, str] | None = None) -> int:
         """Adds a statement at the end and returns its id, which is never used again."""
-        entry = CatalogEntry(self._next_id, sql)
+        entry = CatalogEntry(self._next_id, sql, dict(functions or {}))
         self._replace([*self._entries, entry], self._next_id + 1)
         return entry.id
 
@@ -44,7 +47,9 @@ class CatalogFile:
         self._replace([entry for entry in self._entries if entry.id not in ids], self._next_id)
 
     def _replace(self, entries: list[CatalogEntry], next_id: int) -> None:
-        statements = [{"id": entry.id, "sql": entry.sql} for entry in entries]
+        statements = [
+            {"id": entry.id, "sql": entry.sql, **({"functions": entry.functions} if entry.functions else {})} for entry in entries
+        ]
         atomic_write(self._path, json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode())
         self._entries, self._next_id = entries, next_id
 
@@ -52,7 +57,8 @@ class CatalogFile:
 def _read(path: Path) -> tuple[int, list[CatalogEntry]]:
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
-        return int(content["next_id"]), [CatalogEntry(int(entry["id"]), str(entry["sql"])) for entry in content["statements"]]
+        entries = [CatalogEntry(int(entry["id"]), str(entry["sql"]), dict(entry.get("functions", {}))) for entry in content["statements"]]
+        return int(content["next_id"]), entries
     except FileNotFoundError:
         return 1, []
     except (ValueError, KeyError, TypeError) as error:

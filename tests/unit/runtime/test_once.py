@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from millstream.api import Database
 from millstream.core.errors import ColumnNotFound, ConfigInvalid, MillstreamError, Span
 from millstream.language.parser import parse_one
 from millstream.language.statements import Select
+from millstream.plan.python_function import PythonFunction
 from millstream.runtime.once import run_once
 from millstream.spark import session as session_module
 from millstream.spark.once import told
@@ -79,7 +80,7 @@ def test_a_place_in_the_text_sent_is_moved_to_the_same_words_of_the_users(
     db: Database, sql: str, complained: str, underlined: str | None
 ) -> None:
     class Complaining(InlineRunner):
-        def query_once(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
             start = sql.index(complained)
             raise ColumnNotFound("no", span=Span(start, start + len(complained)), sql=sql)
 

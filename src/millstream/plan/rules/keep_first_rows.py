@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from millstream.plan.expression import Expr
 from millstream.plan.logical import Filter, Over, Plan, Project, TopK
-from millstream.plan.rules.push_filter_below_join import parts_of
+from millstream.plan.rules.conditions import parts
 
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
@@ -57,7 +57,7 @@ def _bounds(predicate: Expr, over: Over, *names: str) -> _Bounds | None:
     if [call.function for call in over.calls] != ["row_number"]:
         return None  # (1)
     first, last, rest = 1, None, []
-    for part in parts_of(predicate):
+    for part in parts(predicate):
         match _comparison(part.tree, names):
             case (exp.LTE | exp.LT) as kind, number:
                 highest = number if kind is exp.LTE else number - 1

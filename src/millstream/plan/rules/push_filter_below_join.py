@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-from sqlglot import exp
-
-from millstream.plan.expression import Expr
 from millstream.plan.logical import Filter, Join, Plan
+from millstream.plan.rules.conditions import filtered, parts
 
 
 def push_filter_below_join(plan: Plan) -> Plan:
@@ -28,7 +24,7 @@ def push_filter_below_join(plan: Plan) -> Plan:
     match plan:
         case Filter(Join() as join, predicate):
             left, right, rest = [], [], []
-            for part in parts_of(predicate):
+            for part in parts(predicate):
                 if part.deterministic and part.columns and part.columns <= set(join.left.schema.names):
                     left.append(part)
                 elif part.deterministic and part.columns and part.columns <= set(join.right.schema.names):
@@ -37,24 +33,6 @@ def push_filter_below_join(plan: Plan) -> Plan:
                     rest.append(part)
             if not left and not right:
                 return plan
-            return _filtered(replace(join, left=_filtered(join.left, left), right=_filtered(join.right, right)), rest)
+            return filtered(replace(join, left=filtered(join.left, left), right=filtered(join.right, right)), rest)
         case _:
             return plan
-
-
-def parts_of(predicate: Expr) -> Iterator[Expr]:
-    """The conditions that are joined by AND."""
-    tree = predicate.tree
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    if isinstance(tree, exp.And):
-        yield from parts_of(Expr(tree.this, pa.bool_()))
-        yield from parts_of(Expr(tree.expression, pa.bool_()))
-    else:
-        yield Expr(tree, pa.bool_())
-
-
-def _filtered(plan: Plan, parts: Sequence[Expr]) -> Plan:
-    for part in parts:
-        plan = Filter(plan, Expr(part.tree.copy(), part.type))
-    return plan

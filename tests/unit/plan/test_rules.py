@@ -1,0 +1,84 @@
+"""Rewrite rules, each alone: what it makes of a query's plan, and where it keeps its hands off."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.language.binder import bind_query
+from millstream.language.catalog import Catalog
+from millstream.language.parser import parse_one
+from millstream.plan.explain import _logical
+from millstream.plan.rewrite import RULES, rewrite
+
+DDL = [
+    "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, f DOUBLE) TIMESTAMP BY ts",
+    "CREATE STREAM u (ts TIMESTAMP, k STRING, v INT, f DOUBLE) TIMESTAMP BY ts",
+]
+
+
+def catalog() -> Catalog:
+    found = Catalog.empty()
+    for sql in DDL:
+        found = found.with_stream(parse_one(sql))  # type: ignore[arg-type]
+    return found
+
+
+def lines(sql: str, rule: str | None) -> list[str]:
+    """The logical plan after this rule alone, one line a node."""
+    plan = bind_query(parse_one(sql).select, catalog(), sql).plan  # type: ignore[union-attr]
+    return _logical(rewrite(plan, off=frozenset(RULES) - {rule}), 0)
+
+
+@pytest.mark.parametrize(
+    ("where", "filters"),
+    [
+        ("v > 60 * 60 AND 1 < 2", ["Filter `v` > 3600"]),
+        ("1 = 1", []),
+        ("true OR v > 1", []),
+        ("v > 1 AND 'a' = 'b'", ["Filter FALSE"]),
+        ("cast(null AS boolean)", ["Filter NULL"]),
+        ("CASE WHEN 1 > 2 THEN v > 1 ELSE v > 2 END", ["Filter `v` > 2"]),
+        ("v > 1", ["Filter `v` > 1"]),
+    ],
+)
+def test_fold_constants_in_a_condition(where: str, filters: list[str]) -> None:
+    plan = lines(f"SELECT k FROM s [RANGE 1 HOUR] WHERE {where}", "fold_constants")
+    assert [line.strip() for line in plan if "Filter" in line] == filters
+
+
+def test_fold_constants_in_columns() -> None:
+    assert lines("SELECT 1 + 1 AS a, v + (2 * 3) AS b, upper('x') || k AS c FROM s [NOW]", "fold_constants")[0] == (
+        "Project 2 AS a, `v` + 6 AS b, CONCAT('X', `k`) AS c"
+    )
+
+
+def test_push_filter_below_union() -> None:
+    plan = lines("SELECT k FROM (SELECT k, v FROM s [NOW] UNION ALL SELECT k, v FROM u [NOW]) WHERE v > 1", "push_filter_below_union")
+    at = plan.index("  Union")
+    assert plan[at + 1].strip() == "Filter `v` > 1"
+    assert sum("Filter" in line for line in plan) == 2
+
+
+def test_push_filter_below_union_leaves_what_is_shared() -> None:
+    sql = "SELECT * FROM (SELECT k, v FROM s [NOW] UNION ALL SELECT k, v FROM s [NOW]) WHERE v > 1"
+    assert lines(sql, "push_filter_below_union") == lines(sql, None)
+
+
+def test_push_filter_below_aggregate() -> None:
+    sql = "SELECT k, count(*) AS n FROM s [NOW] GROUP BY k HAVING k > 'a' AND count(*) > 1 AND k IS NOT NULL"
+    plan = [line.strip() for line in lines(sql, "push_filter_below_aggregate")]
+    assert plan[1] == "Filter `_agg0` > CAST(1 AS BIGINT)"
+    assert plan[2].startswith("Aggregate by k")
+    assert plan[3:5] == ["Filter NOT `k` IS NULL", "Filter `k` > 'a'"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) AS n FROM s [NOW] HAVING 1 > 2",
+        "SELECT f, count(*) AS n FROM s [NOW] GROUP BY f HAVING cast(f AS string) = '-0.0'",
+        "SELECT k, count(*) AS n FROM s [NOW] GROUP BY k HAVING count(*) > 1",
+    ],
+)
+def test_push_filter_below_aggregate_stays_above(sql: str) -> None:
+    assert lines(sql, "push_filter_below_aggregate") == lines(sql, None)

@@ -1,0 +1,27 @@
+"""The examples in Python run and show what they promise; here on the engine without a JVM."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import millstream
+from inline import open_inline
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("first_query.py", ["A      12", "B       1"]),
+        ("python_functions.py", ["ACME   15.0"]),
+    ],
+)
+def test_example(name: str, shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(millstream, "connect", lambda: open_inline(tmp_path / "db"))
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in shown), printed
