@@ -2,7 +2,7 @@
 
 Every script runs without a JVM, under every batching that could show.  A third of them run on Spark as well: chosen by
 a hash of the path, so that the choice stays when others are added, and all those in which the database is opened again.
-Scripts in `pending` wait for something that the engine does not do yet.
+Blocks under `onlyif functions` use Python functions that a script cannot make by itself: `lookup` and `match`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+from millstream.api import Database
 from millstream.cli.script_test import OpenDatabase, find_scripts, run_one
 from millstream.cli.scripts.blocks import Advance, Push, Restart
 from millstream.cli.scripts.format import Script, parse_script
 
 ROOT = Path(__file__).parents[1]
-PENDING = ROOT / "tests" / "scripts" / "pending"
-PATHS = [path.relative_to(ROOT) for path in find_scripts([ROOT / "tests" / "scripts", ROOT / "examples"]) if PENDING not in path.parents]
+PATHS = [path.relative_to(ROOT) for path in find_scripts([ROOT / "tests" / "scripts", ROOT / "examples"])]
 _BATCHINGS = ["rows", "one", "random:1", "random:2"]
 
 
@@ -35,7 +35,13 @@ def runs_on_spark(path: Path) -> bool:
 
 
 def check_script(path: Path, open_database: OpenDatabase, batching: str, key: str) -> None:
-    outcome = run_one(read_script(path), open_database, batching, frozenset({"millstream", key}))
+    def open_with_functions(location: Path) -> Database:
+        db = open_database(location)
+        db.function("lookup", lambda address, prefix: address.startswith(prefix), "BOOLEAN")
+        db.function("match", lambda data, part: part in data, "BOOLEAN")
+        return db
+
+    outcome = run_one(read_script(path), open_with_functions, batching, frozenset({"millstream", "functions", key}))
     assert outcome.passed, "\n".join(
         f"{path}:{failure.line}: {failure.title}\n  " + "\n  ".join(failure.details) for failure in outcome.failures
     )
