@@ -134,7 +134,7 @@ def test_duckdb_gives_exactly_the_declared_types(evaluator: Evaluator) -> None:
         evaluator._evaluate(rows(), sql)
         found = evaluator._statements[(rows().schema, sql)]._relation.types
         nulls = ", ".join(f"CAST(NULL AS {duckdb_type(expr.type)})" for _, expr in some)
-        wanted = evaluator._connection.sql(f"SELECT {nulls}").types
+        wanted = evaluator._duckdb.connection.sql(f"SELECT {nulls}").types
         assert dict(zip([text for text, _ in some], map(str, found), strict=True)) == dict(
             zip([text for text, _ in some], map(str, wanted), strict=True)
         )
