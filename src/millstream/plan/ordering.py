@@ -39,6 +39,10 @@ class Frame:
     start: Offset
     stop: Offset
 
+    @property
+    def is_whole(self) -> bool:
+        return self.start is None and self.stop is None
+
     def __str__(self) -> str:
         return f"{self.unit.upper()} {_edge(self.start, 'PRECEDING')} TO {_edge(self.stop, 'FOLLOWING')}"
 
@@ -60,7 +64,7 @@ class OverCall:
     @property
     def tells_ties_apart(self) -> bool:
         """The result may differ between rows with equal sort keys."""
-        if self.function in _TIES_ALIKE or (self.frame == WHOLE and self.function not in NUMBERING | LOOKING):
+        if self.function in _TIES_ALIKE or (self.frame.is_whole and self.function not in NUMBERING | LOOKING):
             return False
         return self.frame.unit == "rows" or self.function in LOOKING
 
