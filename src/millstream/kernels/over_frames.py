@@ -43,9 +43,9 @@ TARGET_WIDTH = 6
 BEGIN, END, ROWS, SLOT, SIGN, SHIFT, BASE = range(7)
 INTERVAL_WIDTH = 7
 
-BY_KEY, START_KIND, START_OFFSET, STOP_KIND, STOP_OFFSET, SUMMED, TOUCHES_ALL = range(7)
-SPEC_WIDTH = 7
-"""BY_KEY: RANGE, not ROWS.  SUMMED: its rows are wanted in `context`.  TOUCHES_ALL: any change changes what a frame over all rows gives."""
+BY_KEY, START_KIND, START_OFFSET, STOP_KIND, STOP_OFFSET, WANTED, SUMMED, TOUCHES_ALL = range(8)
+"""BY_KEY: RANGE, not ROWS.  WANTED: in `frames`; SUMMED: its rows are, too, in `context`.  TOUCHES_ALL: any change changes what a
+frame over all rows gives."""
 BEFORE_ALL, AT_OFFSET, AFTER_ALL = range(3)
 
 OF_FRAME, AT = 0, 1
@@ -203,43 +203,27 @@ def _affected(
             )  # fmt: skip
             stop = max(stop, ahead)
     for k in range(len(lookups)):
-        spec, at = specs[lookups[k, OF_FRAME]], lookups[k, AT]
-        if spec[START_KIND] == BEFORE_ALL and spec[STOP_KIND] == AFTER_ALL and (here < at or (at < 0 and rows - beyond < -at)):
+        f, at = lookups[k, OF_FRAME], lookups[k, AT]
+        if specs[f, START_KIND] == BEFORE_ALL and specs[f, STOP_KIND] == AFTER_ALL and (here < at or (at < 0 and rows - beyond < -at)):
             return 0, rows
     return _within(first, rows), _within(stop, rows)
 
 
 @inlined
-def _frame(
-    trees: Address, root: int, rows: int, target: Ints, spec: Ints, frame: Ints, arena: Bytes, spans: Ints, prefixes: Ints,
-    descending: bool, floating: bool,
-) -> None:  # fmt: skip
-    position = target[POSITION]
-    if spec[START_KIND] == BEFORE_ALL:
-        start = 0
-    elif spec[START_KIND] == AFTER_ALL:
-        start = rows
-    elif spec[BY_KEY] == 0:
-        start = _within(position + spec[START_OFFSET], rows)
-    elif spec[START_OFFSET] == 0:
-        start = target[FIRST_PEER]
-    else:
-        start = _by_key(
-            trees, root, target[CODE], spec[START_OFFSET], True, False, 0, arena, spans, prefixes, descending, floating
-        )  # fmt: skip
-    if spec[STOP_KIND] == AFTER_ALL:
-        stop = rows
-    elif spec[STOP_KIND] == BEFORE_ALL:
-        stop = 0
-    elif spec[BY_KEY] == 0:
-        stop = _within(position + spec[STOP_OFFSET] + 1, rows)
-    elif spec[STOP_OFFSET] == 0:
-        stop = target[AFTER_PEERS]
-    else:
-        stop = _by_key(
-            trees, root, target[CODE], spec[STOP_OFFSET], True, True, 0, arena, spans, prefixes, descending, floating
-        )  # fmt: skip
-    frame[0], frame[1] = start, max(start, stop)
+def _edge(
+    trees: Address, root: int, rows: int, kind: int, by_key: bool, offset: int, position: int, code: int, peer: int, is_stop: bool,
+    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool,
+) -> int:  # fmt: skip
+    """Where a frame begins, or where it ends; `peer` is where the row's peers do."""
+    if kind == BEFORE_ALL:
+        return 0
+    if kind == AFTER_ALL:
+        return rows
+    if not by_key:
+        return _within(position + offset + is_stop, rows)
+    if offset == 0:
+        return peer
+    return _by_key(trees, root, code, offset, True, is_stop, 0, arena, spans, prefixes, descending, floating)
 
 
 # --- targets ----------------------------------------------------------------------------------
@@ -265,19 +249,19 @@ def _merged(found: Ints, many: int) -> int:
 
 @inlined
 def _find_intervals(
-    trees: Address, root: int, changed: Ints, grown: Ints, all_changed: bool, specs: Ints, lookups: Ints, manner: Ints,
+    trees: Address, root: int, code: Ints, delta: Ints, begin: int, many: int, all_changed: bool, specs: Ints, lookups: Ints, manner: Ints,
     arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool, as_it_is: bool, places: Ints, found: Ints, progress: Ints,
 ) -> int:  # fmt: skip
     """Ranges of positions, in order, that do not touch one another: all rows that these changes can touch; their number."""
-    rows, many = size(trees, root), len(changed)
+    rows = size(trees, root)
     for i in range(many):
         if as_it_is and many == 1:  # mostly: nothing else can have moved it
-            places[i, 1] += grown[i]
+            places[i, 1] += delta[begin]
         else:
-            places[i, 0], places[i, 1] = place_and_times(trees, root, changed[i], True, address(arena), address(spans))
+            places[i, 0], places[i, 1] = place_and_times(trees, root, code[begin + i], True, address(arena), address(spans))
         here = places[i, 0]
         found[i, 0], found[i, 1] = _affected(
-            trees, root, rows, changed[i], here, here + places[i, 1], all_changed, specs, lookups,
+            trees, root, rows, code[begin + i], here, here + places[i, 1], all_changed, specs, lookups,
             arena, spans, prefixes, descending, floating,
         )  # fmt: skip
         if not as_it_is:
@@ -293,21 +277,24 @@ def _find_intervals(
 
 
 @inlined
-def _set_peers(
-    trees: Address, root: int, rows: int, target: Ints, is_first: bool, low: int, high: int, at: int, context: Ints,
+def _first_peer(
+    trees: Address, root: int, position: int, code: int, low: int, at: int, context: Ints, arena: Bytes, spans: Ints, prefixes: Ints
+) -> int:  # fmt: skip
+    if position == 0 or (position > low and not alike(context[at + position - 1], code, arena, spans, prefixes)):
+        return position
+    return _peers(trees, root, code, False, arena, spans, prefixes)
+
+
+@inlined
+def _after_peers(
+    trees: Address, root: int, rows: int, position: int, code: int, high: int, at: int, context: Ints,
     arena: Bytes, spans: Ints, prefixes: Ints,
-) -> None:  # fmt: skip
-    """The peers of a row whose predecessor, if it is a target too, is none; looked for among the rows around it first."""
-    code, position = target[CODE], target[POSITION]
-    target[FIRST_PEER] = position
-    if is_first and position > 0 and (position == low or alike(context[at + position - 1], code, arena, spans, prefixes)):
-        target[FIRST_PEER] = _peers(trees, root, code, False, arena, spans, prefixes)
+) -> int:  # fmt: skip
+    """Looked for among the rows around it first."""
     behind = position + 1
     while behind < high and alike(context[at + behind], code, arena, spans, prefixes):
         behind += 1
-    if behind == high and high < rows:
-        behind = _peers(trees, root, code, True, arena, spans, prefixes)
-    target[AFTER_PEERS] = behind
+    return _peers(trees, root, code, True, arena, spans, prefixes) if behind == high and high < rows else behind
 
 
 @inlined
@@ -331,32 +318,45 @@ def _describe(
             return False
         copy_range(trees, root, low, high - low, address(context), c)
         at, wide_low, wide_high, peers_until = c - low, low, high, -1
-        begin = t
+        begin, first_peer, after_peers = t, first, first
         for position in range(first, stop):
-            target = targets[t]
-            target[CODE], target[POSITION], target[INTERVAL] = context[at + position], position, v
+            code = context[at + position]
             is_peer = position < peers_until
-            if is_peer:
-                target[FIRST_PEER], target[AFTER_PEERS] = targets[t - 1, FIRST_PEER], targets[t - 1, AFTER_PEERS]
-            elif wants_peers:
-                _set_peers(trees, root, rows, target, t == begin, low, high, at, context, arena, spans, prefixes)
-                peers_until = target[AFTER_PEERS]
-                starts += target[FIRST_PEER] == position
-            target[DENSE] = starts
+            if wants_peers and not is_peer:
+                first_peer = position
+                if t == begin:
+                    first_peer = _first_peer(trees, root, position, code, low, at, context, arena, spans, prefixes)
+                after_peers = _after_peers(trees, root, rows, position, code, high, at, context, arena, spans, prefixes)
+                peers_until = after_peers
+                starts += first_peer == position
+            targets[t, CODE], targets[t, POSITION], targets[t, INTERVAL] = code, position, v
+            targets[t, FIRST_PEER], targets[t, AFTER_PEERS], targets[t, DENSE] = first_peer, after_peers, starts
             for f in range(len(specs)):
-                if is_peer and specs[f, BY_KEY] != 0:
-                    frames[t, f, 0], frames[t, f, 1] = frames[t - 1, f, 0], frames[t - 1, f, 1]
+                by_key = specs[f, BY_KEY] != 0
+                if specs[f, WANTED] == 0:
+                    continue
+                if is_peer and by_key:
+                    begins, ends = frames[t - 1, f, 0], frames[t - 1, f, 1]
                 else:
-                    _frame(trees, root, rows, target, specs[f], frames[t, f], arena, spans, prefixes, descending, floating)
+                    begins = _edge(
+                        trees, root, rows, specs[f, START_KIND], by_key, specs[f, START_OFFSET], position, code, first_peer, False,
+                        arena, spans, prefixes, descending, floating,
+                    )  # fmt: skip
+                    ends = _edge(
+                        trees, root, rows, specs[f, STOP_KIND], by_key, specs[f, STOP_OFFSET], position, code, after_peers, True,
+                        arena, spans, prefixes, descending, floating,
+                    )  # fmt: skip
+                    ends = max(begins, ends)
+                frames[t, f, 0], frames[t, f, 1] = begins, ends
                 if specs[f, SUMMED] != 0:
                     if specs[f, START_KIND] == BEFORE_ALL:
-                        base = min(base, frames[t, f, 1])
-                    elif frames[t, f, 0] < frames[t, f, 1]:
-                        wide_low, wide_high = min(wide_low, frames[t, f, 0]), max(wide_high, frames[t, f, 1])
+                        base = min(base, ends)
+                    elif begins < ends:
+                        wide_low, wide_high = min(wide_low, begins), max(wide_high, ends)
             for k in range(len(lookups)):
-                frame, nth = frames[t, lookups[k, OF_FRAME]], lookups[k, AT]
-                place = frame[0] + nth - 1 if nth > 0 else frame[1] + nth
-                if not frame[0] <= place < frame[1]:
+                begins, ends, nth = frames[t, lookups[k, OF_FRAME], 0], frames[t, lookups[k, OF_FRAME], 1], lookups[k, AT]
+                place = begins + nth - 1 if nth > 0 else ends + nth
+                if not begins <= place < ends:
                     looked[t, k] = -1
                 elif low <= place < high:
                     looked[t, k] = context[at + place]
@@ -369,23 +369,22 @@ def _describe(
                 return False
             copy_range(trees, root, wide_low, wide_high - wide_low, address(context), c)
             low, high = wide_low, wide_high
-        interval = intervals[v]
-        interval[BEGIN], interval[END], interval[ROWS], interval[SLOT] = begin, t, rows, slot
-        interval[SIGN], interval[SHIFT], interval[BASE] = 1 if as_it_is else -1, c - low, base
+        intervals[v, BEGIN], intervals[v, END], intervals[v, ROWS], intervals[v, SLOT] = begin, t, rows, slot
+        intervals[v, SIGN], intervals[v, SHIFT], intervals[v, BASE] = 1 if as_it_is else -1, c - low, base
         c += high - low
         v += 1
     if running:
-        _number_peers(targets[progress[TARGETS] : t], starts, part, as_it_is, distinct)
+        _number_peers(targets, progress[TARGETS], t, starts, part, as_it_is, distinct)
     progress[TARGETS], progress[INTERVALS], progress[CONTEXT], progress[SINCE] = t, v, c, base
     return True
 
 
 @inlined
-def _number_peers(targets: Ints, starts: int, part: int, as_it_is: bool, distinct: Ints) -> None:
+def _number_peers(targets: Ints, begin: int, end: int, starts: int, part: int, as_it_is: bool, distinct: Ints) -> None:
     """Dense ranks.  Targets go up to the last row, so how many keys there are tells how many are before them."""
     if not as_it_is:
         distinct[part] -= starts
-    for t in range(len(targets)):
+    for t in range(begin, end):
         targets[t, DENSE] += distinct[part]
     if as_it_is:
         distinct[part] += starts
@@ -426,7 +425,7 @@ def follow(
             return FULL
         had = places[0, 1]
         many = _find_intervals(
-            trees, root, code[first:stop], delta[first:stop], all_changed[s] != 0, specs, lookups, manner,
+            trees, root, code, delta, first, stop - first, all_changed[s] != 0, specs, lookups, manner,
             arena, spans, prefixes, descending, floating, as_it_is, places, found, progress,
         )  # fmt: skip
         if not _describe(

@@ -225,7 +225,9 @@ def _over(tree: OverFunction) -> str:
     partition_by = tree.args.get("partition_by")
     parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
-    return f"{_call(name, arguments)} OVER ({' '.join([*parts, _frame(tree, name, arguments)])})"
+    condition = tree.args.get("condition")
+    chosen = f" FILTER (WHERE {shown(condition)})" if condition is not None else ""
+    return f"{_call(name, arguments)}{chosen} OVER ({' '.join([*parts, _frame(tree, name, arguments)])})"
 
 
 def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:

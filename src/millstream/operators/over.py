@@ -110,8 +110,10 @@ class OverOp(Operator):
         partitions = len(self._partitions.roots)
         if partitions > len(self._distinct):
             self._distinct = grown(self._distinct, partitions)
-            for sums in (*self._running, *([self._whole] if self._whole is not None else [])):
-                sums.reserve(partitions)
+            for running in self._running:
+                running.reserve(partitions)
+            if self._whole is not None:
+                self._whole.reserve(partitions)
 
     # --- a step -------------------------------------------------------------------------------
 
@@ -314,8 +316,9 @@ class _Frames:
         stop = AFTER_ALL if frame.stop is None else AT_OFFSET
         calls = [call for call in self._calls if call.frame == frame]
         summed = not frame.is_whole and any(map(_is_summed, calls))
+        wanted = summed or any(call.function not in NUMBERING for call in calls)
         touches_all = any(call.function in NUMBERING for call in calls)
-        return [int(frame.unit == "range"), start, _word(frame.start), stop, _word(frame.stop), int(summed), int(touches_all)]
+        return [int(frame.unit == "range"), start, _word(frame.start), stop, _word(frame.stop), int(wanted), int(summed), int(touches_all)]
 
     def _peers_and_running(self) -> tuple[bool, bool]:
         by_peers = {"rank", "dense_rank", "percent_rank", "cume_dist"}

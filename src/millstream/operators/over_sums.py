@@ -1,21 +1,22 @@
 """Aggregates with OVER: those of GROUP BY, with a frame as the group (kernels/over_walks.py).
 
-    all rows           the group is the partition; its value before and after a slot is that of every row
-    from the first on  also the partition: rows leave and enter at its end until it is the frame
-    any other          the group is an interval of targets, and is forgotten
+all rows           the group is the partition; its value before and after a slot is that of every row
+from the first on  also the partition: rows leave and enter at its end until it is the frame
+any other          the group is an interval of targets, and is forgotten
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.kernels import over_walks, slots as group_slots
+from millstream.core.signed_batch import Signs
+from millstream.kernels import over_walks
 from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.row_store import RowStore
@@ -38,12 +39,12 @@ class Summed:
     def differs(self, was: Ints, now: Ints) -> Flags:
         if not isinstance(self.results, Values):
             return np.ones(len(was), np.bool_)
-        was, now, words, valid = self.place[was], self.place[now], self.results.words, self.results.valid
-        differs = words[was] != words[now] if words.ndim == 1 else (words[was] != words[now]).any(axis=1)
+        before, after, words, valid = self.place[was], self.place[now], self.results.words, self.results.valid
+        differs: Flags = words[before] != words[after] if words.ndim == 1 else (words[before] != words[after]).any(axis=1)
         if len(valid) == 0:
             return differs
-        here, there = valid[was] != 0, valid[now] != 0
-        return (differs & here) | (here != there)
+        here, there = valid[before] != 0, valid[after] != 0
+        return np.asarray((differs & here) | (here != there))
 
     def take(self, targets: Ints) -> pa.Array:
         return self.results.take(self.place[targets])
@@ -58,7 +59,9 @@ class Aggregates:
     """Some calls over the same frames."""
 
     def __init__(self, calls: Sequence[OverCall], schema: Schema, store: RowStore) -> None:
-        self._calls = tuple(AggregateCall(call.name, call.function, call.argument, call.type) for call in calls)
+        self._calls = tuple(
+            AggregateCall(call.name, call.function, call.argument, call.type, call.more, call.distinct, call.fractions) for call in calls
+        )  # fmt: skip
         self._schema, self._store = schema, store
         self._aggregates = aggregates_for(self._calls, schema)
 
@@ -111,7 +114,7 @@ class WholeFrames:
         return {name: Summed(results, place) for name, results in self._results.items()}
 
 
-Walk = Callable[[Ints, npt.NDArray[np.int8], Ints, Places, Ints, Places], tuple[int, int]]
+Walk = Callable[[Ints, Signs, Ints, Places, Ints, Places], tuple[int, int]]
 
 
 class RunningFrames:
@@ -127,7 +130,7 @@ class RunningFrames:
         self._aggregates.add_slots(slots, frozen(rows))
 
     def summed(self, seen: Seen, slots: Slots) -> dict[str, Summed]:
-        def walk(*out: npt.NDArray[np.generic]) -> tuple[int, int]:
+        def walk(*out: Any) -> tuple[int, int]:
             return over_walks.walk_totals(seen.frames, self._spec, seen.intervals, seen.context, slots.part, *out)
 
         return _walked(self._aggregates, walk, seen)
@@ -140,7 +143,7 @@ class BoundedFrames:
         self._calls, self._spec, self._schema, self._store = calls, spec, schema, store
 
     def summed(self, seen: Seen) -> dict[str, Summed]:
-        def walk(*out: npt.NDArray[np.generic]) -> tuple[int, int]:
+        def walk(*out: Any) -> tuple[int, int]:
             return over_walks.slide_frames(seen.targets, seen.frames, self._spec, seen.intervals, seen.context, *out)
 
         aggregates = Aggregates(self._calls, self._schema, self._store)

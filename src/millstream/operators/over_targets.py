@@ -29,7 +29,8 @@ class Seen:
         return self._of_interval(SLOT)
 
     def slot_of(self, targets: Ints) -> Ints:
-        return self.intervals[self.targets[targets, INTERVAL], SLOT]
+        slots: Ints = self.intervals[self.targets[targets, INTERVAL], SLOT]
+        return slots
 
     @property
     def sign(self) -> Ints:
@@ -41,7 +42,8 @@ class Seen:
         return self._of_interval(ROWS)
 
     def _of_interval(self, column: int) -> Ints:
-        return self.intervals[self.targets[:, INTERVAL], column]
+        values: Ints = self.intervals[self.targets[:, INTERVAL], column]
+        return values
 
 
 class Room:

@@ -131,7 +131,7 @@ def never_there() -> InternalError:
 def _may_have_twins(column: pa.Array) -> bool:
     """It may hold values that are equal and have other bits."""
     if not pa.types.is_floating(column.type):
-        return pa.types.is_nested(column.type)
+        return bool(pa.types.is_nested(column.type))
     values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
     return bool((np.isnan(values) | ((values == 0) & np.signbit(values))).any())
 

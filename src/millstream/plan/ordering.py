@@ -60,6 +60,13 @@ class OverCall:
     type: pa.DataType
     frame: Frame
     parameter: int = 0
+    more: tuple[str, ...] = ()  # further columns, such as the second of max_by(x, y)
+    distinct: bool = False
+    fractions: tuple[float, ...] = ()  # of a percentile
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.argument, *self.more) if self.argument else ()
 
     @property
     def tells_ties_apart(self) -> bool:
@@ -69,7 +76,7 @@ class OverCall:
         return self.frame.unit == "rows" or self.function in LOOKING
 
     def __str__(self) -> str:
-        inside = ", ".join(part for part in (self.argument, str(self.parameter) if self.parameter else None) if part)
+        inside = ", ".join([*self.columns, *map(str, self.fractions), *([str(self.parameter)] if self.parameter else [])])
         frame = "" if self.function in NUMBERING or self.function.endswith(("lag", "lead")) else f" {self.frame}"
         return f"{self.function}({inside or ('*' if self.function == 'count' else '')}){frame} AS {self.name}"
 
