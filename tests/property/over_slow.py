@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import cmp_to_key
+from functools import cmp_to_key, reduce
+from operator import xor
 from typing import Any
 
 import pyarrow as pa
@@ -132,6 +134,16 @@ def _result(call: OverCall, i: int, rows: list[Row], schema: Schema, order_by: S
         case "nth_value":
             return rows[frame[call.parameter - 1]][place] if len(frame) >= call.parameter else None
     column = [rows[j][place] if place is not None else 1 for j in frame]
+    present = [value for value in column if value is not None]
+    match call.function:
+        case "count" if call.distinct:
+            return len(set(present))
+        case "collect_set":
+            return sorted(set(present))
+        case "bit_xor":
+            return reduce(xor, present) if present else None
+        case "percentile_approx":
+            return sorted(present)[math.ceil(call.fractions[0] * len(present)) - 1] if present else None
     return call_slow(AggregateCall(call.name, call.function, call.argument, call.type), column)
 
 

@@ -65,6 +65,12 @@ def calls(draw: st.DrawFn, offsets: list[Any]) -> tuple[OverCall, ...]:
         OverCall("_q", "first_value", "x", bigint, some[0]),
         OverCall("_r", "last_value", "y", double, some[1]),
         OverCall("_t", "nth_value", "s", pa.string(), some[2], 2),
+        OverCall("_u", "count", "x", bigint, some[0], distinct=True),
+        OverCall("_v", "collect_set", "x", pa.list_(bigint), some[1]),
+        OverCall("_w", "bit_xor", "x", bigint, some[2]),
+        OverCall("_x", "percentile_approx", "x", bigint, some[1], fractions=(0.5,)),
+        OverCall("_y", "max", "x", bigint, WHOLE),
+        OverCall("_z", "count", None, bigint, Frame("range", None, None)),
     ]  # fmt: skip
     return tuple(draw(st.lists(st.sampled_from(found), min_size=1, max_size=4, unique_by=lambda call: call.name)))
 

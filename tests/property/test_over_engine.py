@@ -91,6 +91,24 @@ def _ranked_sums(rows: list[Row]) -> Bag:
     return Counter((k, s, 1 + sum(last(other) < last(s) for _, other in sums), everything) for k, s in sums)
 
 
+def _latest(rows: list[Row]) -> int | None:
+    """max_by(v, ts): the greatest v of the last instant, a NULL being less than all."""
+    return max((row for row in rows if row[0] == max(other[0] for other in rows)), key=lambda row: first(row[2]))[2]
+
+
+def _aggregated(rows: list[Row]) -> Bag:
+    ordered, ones, out = sorted(rows, key=by_ts), sum(row[2] == 1 for row in rows), []
+    for i, row in enumerate(ordered):
+        before = [other for other in rows if other[1] == row[1] and other[0] <= row[0]]
+        values = [other[2] for other in before if other[2] is not None]
+        pair = [other[2] for other in ordered[max(0, i - 1) : i + 1] if other[2] is not None]
+        out.append((
+            row[1], sum(v for v in values if v > 1) if any(v > 1 for v in values) else None, any(v > 1 for v in values) if values else None,
+            _latest(before), ones, sum(pair) / len(pair) if pair else None,
+        ))  # fmt: skip
+    return Counter(out)
+
+
 MODELS = {
     "lag": OverModel(
         "SELECT k, v - lag(v) OVER w AS d, lag(v, 2, -7) OVER w AS l FROM s {window} WINDOW w AS (PARTITION BY k ORDER BY ts)", _lag
@@ -109,6 +127,12 @@ MODELS = {
             (at(row[0]), row[1], total([o for o in part if first(o[2]) <= first(row[2])]), at(part[0][0]))
             for part in partitions(rows, lambda row: (first(row[2]), ties(row))) for row in part
         ),
+    ),
+    "any aggregate, filtered": OverModel(
+        "SELECT k, sum(v) FILTER (WHERE v > 1) OVER w AS s, bool_or(v > 1) OVER w AS b, max_by(v, ts) OVER w AS m, "
+        "count(*) FILTER (WHERE v = 1) OVER () AS n, median(v) OVER (ORDER BY ts ROWS 1 PRECEDING) AS h "
+        "FROM s {window} WINDOW w AS (PARTITION BY k ORDER BY ts)",
+        lambda rows: _aggregated(rows),
     ),
     "the whole partition": OverModel(
         "SELECT k, max(v) OVER (PARTITION BY k) AS m, count(v) OVER () AS n FROM s {window} WHERE v > 0",

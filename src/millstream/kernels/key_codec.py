@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.kernels import arrow_buffers
@@ -119,6 +120,13 @@ class RowCodec:
         """One of the columns."""
         codec, part, valid = self._part(words, index)
         return codec.values(part, valid)
+
+    def same(self, left: Ints, right: Ints, index: int) -> npt.NDArray[np.bool_]:
+        """Where one of the columns has the same value (or NULL) in both."""
+        at = self._flag_words + sum(codec.width for codec in self.codecs[:index])
+        flags = ((left[:, index // _FLAGS] ^ right[:, index // _FLAGS]) >> (index % _FLAGS)) & 1
+        words = slice(at, at + self.codecs[index].width)
+        return (flags == 0) & (left[:, words] == right[:, words]).all(axis=1)
 
     def nulled(self, words: Ints, valid: Bytes) -> Ints:
         """The words with all columns NULL where the row is not valid."""

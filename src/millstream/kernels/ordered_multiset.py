@@ -367,6 +367,24 @@ def copy_keys(nodes: Address, root: int, once: bool, path: Address, out: Address
 
 
 @kernel
+def place_and_times(nodes: Address, root: int, key: int, by_bytes: bool, arena: Address, spans: Address) -> tuple[int, int]:
+    """How many keys are before this one, and how often it is there."""
+    if root == EMPTY:
+        return 0, 0
+    node, total = root, 0
+    while get(nodes, node + _LEVEL) > 0:
+        j = _entry_of(nodes, node, key, by_bytes, arena, spans)
+        for i in range(j):
+            total += get(nodes, node + _WEIGHT + i)
+        node = get(nodes, node + _CHILD + j)
+    j = _place_of(nodes, node, key, by_bytes, arena, spans)
+    for i in range(j):
+        total += get(nodes, node + _WEIGHT + i)
+    there = j < get(nodes, node + _USED) and get(nodes, node + _KEY + j) == key
+    return total, get(nodes, node + _WEIGHT + j) if there else 0
+
+
+@kernel
 def count_before(
     nodes: Address, root: int, start: int, length: int, or_equal: bool, arena: Address, spans: Address, lengths: Address, stride: int
 ) -> int:
@@ -378,16 +396,19 @@ def count_before(
         return 0
     node, total = root, 0
     while True:
-        leaf, used = get(nodes, node + _LEVEL) == 0, get(nodes, node + _USED)
+        leaf, behind = get(nodes, node + _LEVEL) == 0, get(nodes, node + _USED)
         j = 0 if leaf else 1
-        while j < used:
-            key = get(nodes, node + _KEY + j)
+        while j < behind:  # the first entry that is not before them is in [j, behind]
+            middle = (j + behind) // 2
+            key = get(nodes, node + _KEY + middle)
             here, many = get(spans, 2 * key), get(lengths, key * stride)
             before = not bytes_before(arena, start, length, here, many) if or_equal else bytes_before(arena, here, many, start, length)
-            if not before:
-                break
-            total += get(nodes, node + _WEIGHT + j - (0 if leaf else 1))
-            j += 1
+            if before:
+                j = middle + 1
+            else:
+                behind = middle
+        for i in range(j if leaf else j - 1):
+            total += get(nodes, node + _WEIGHT + i)
         if leaf:
             return total
         node = get(nodes, node + _CHILD + j - 1)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.kernels import arrow_buffers
@@ -74,7 +75,17 @@ class RowStore:
         return [self._value(words, i) for i in range(len(self._types))]
 
     def column(self, codes: Ints, place: int) -> pa.Array:
-        return self._value(self._table.keys[codes], place)
+        """One column of these rows; NULL where the code is -1."""
+        return self._value(self._words(codes), place)
+
+    def same(self, one: Ints, other: Ints, place: int) -> npt.NDArray[np.bool_]:
+        """Where one column of two rows has the same bits; NULL where the code is -1."""
+        return self._rows.same(self._words(one), self._words(other), place)
+
+    def _words(self, codes: Ints) -> Ints:
+        none = codes < 0
+        words: Ints = self._table.keys[np.maximum(codes, 0)]
+        return self._rows.nulled(words * ~none[:, None], (~none).astype(np.uint8)) if none.any() else words
 
     @property
     def is_worth_a_sweep(self) -> bool:

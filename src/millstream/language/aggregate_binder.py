@@ -164,7 +164,7 @@ class Grouping:
             return AggregateCall(name, function, None, aggregate_type(function, None))
         values = [bind_over(argument, self._scope, self._scope.sql) for argument in written.arguments]
         try:
-            type_ = _result_type(written, values)
+            type_ = result_type(written, values)
         except MillstreamError as error:
             error.span = error.span or span_of(node)
             raise
@@ -184,7 +184,7 @@ class Grouping:
         return self._inputs[text]
 
 
-def _result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
+def result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
     first, *more = (value.type for value in values)
     if written.wants_boolean and written.function != "count" and first not in (BOOLEAN, VOID):
         raise TypeMismatch(f"{written.name} takes a BOOLEAN, not {named(first)}")

@@ -226,7 +226,10 @@ def _over(tree: OverFunction) -> str:
     parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
     call, window = _call(name, arguments), " ".join([*parts, _frame(tree, name, arguments)])
-    return f"{call.upper() if name in ('rank', 'dense_rank', 'percent_rank') else call} OVER ({window})"
+    call = call.upper() if name in ("rank", "dense_rank", "percent_rank") else call
+    condition = tree.args.get("condition")
+    chosen = f" FILTER (WHERE {shown(condition)})" if condition is not None else ""
+    return f"{call}{chosen} OVER ({window})"
 
 
 def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:

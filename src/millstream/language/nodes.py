@@ -42,6 +42,9 @@ class OverFunction(exp.Expression):
     this        the function's name, as written; not a call in the tree, for sum(x) OVER (...) is no aggregate of the query
     directions  for each item of `order` whether it is descending and whether NULLs come first
     spec        the frame as exp.WindowSpec, if there is one
+    condition   that of FILTER
     """
 
-    arg_types = {"this": True, "expressions": False, "partition_by": False, "order": False, "directions": False, "spec": False}
+    arg_types = {
+        "this": True, "expressions": False, "partition_by": False, "order": False, "directions": False, "spec": False, "condition": False,
+    }  # fmt: skip

@@ -6,17 +6,21 @@
     Over     by k in order of ts: _over0 = lag(x)
     above    x - _over0
 
+Aggregates are those of GROUP BY (aggregate_syntax.py), except where the order of rows would show.
 One `Over` for each different PARTITION BY and ORDER BY.  Rows come with all columns of FROM, or of the groups: these break ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch, WindowInvalid
+from millstream.language.aggregate_binder import result_type
+from millstream.language.aggregate_syntax import FUNCTIONS, read_aggregate
 from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.canonical import canonical
 from millstream.language.nodes import OverFunction
@@ -31,7 +35,7 @@ from millstream.plan.logical import Over, Plan, Project
 from millstream.plan.ordering import LOOKING, NUMBERING, WHOLE, Frame, OverCall, SortKey
 
 _NAMES = {"mean": "avg", "first": "first_value", "last": "last_value", "any_value": "first_value"}
-_AGGREGATES = frozenset(["count", "sum", "avg", "min", "max"])
+_AGGREGATES = frozenset(name for name, (function, *_) in FUNCTIONS.items() if function not in ("first", "last", "collect_list"))
 _RUNNING = Frame("rows", None, 0)
 _NEED_ORDER = NUMBERING | {"lag", "lead", "nth_value"}
 _TYPES = {"percent_rank": pa.float64(), "cume_dist": pa.float64()}  # other numbers are INT
@@ -40,7 +44,6 @@ _ARGUMENTS = {
     "lead": (1, 3),
     "nth_value": (2, 2),
     "ntile": (0, 1),
-    "count": (0, 1),
     "first_value": (1, 2),
     "last_value": (1, 2),
 }
@@ -104,6 +107,12 @@ class OverBinder:
     def _check_arguments(self, node: OverFunction, function: str) -> None:
         if function not in NUMBERING | LOOKING | _AGGREGATES or function.startswith("is_"):
             raise not_supported(f"{node.this.lower()} with OVER", node, self._sql)
+        if function in _AGGREGATES:
+            if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
+                raise not_supported("DISTINCT with OVER", node, self._sql)
+            return
+        if node.args.get("condition") is not None:
+            raise TypeMismatch(f"FILTER is for aggregates, and {function} is none", span=span_of(node), sql=self._sql)
         least, most = _ARGUMENTS.get(function, (0, 0) if function in NUMBERING else (1, 1))
         if not least <= len(node.expressions) <= most:
             raise ArityMismatch(f"{function} does not take {len(node.expressions)} arguments", span=span_of(node), sql=self._sql)
@@ -161,13 +170,16 @@ class OverBinder:
 
     def _call(self, node: OverFunction, function: str, window: _Window, frame: Frame, parameter: int) -> str:
         """The column of a call; equal ones share it."""
-        argument, type_ = self._argument(node, function)
+        if function in _AGGREGATES:
+            call = self._aggregate(node, frame)
+        else:
+            call = OverCall("", function, *self._argument(node, function), frame, parameter)
         calls = self._windows.setdefault(window, {})
-        text = f"{function}({argument}, {parameter}) {frame}"
+        text = f"{call} {call.type} {frame}"
         if text not in calls:
             name = self._fresh("_over", len(self._types))
-            self._types[name] = type_
-            calls[text] = OverCall(name, function, argument, type_, frame, parameter)
+            self._types[name] = call.type
+            calls[text] = replace(call, name=name)
         return calls[text].name
 
     def _argument(self, node: OverFunction, function: str) -> tuple[str | None, pa.DataType]:
@@ -176,17 +188,28 @@ class OverBinder:
             return None, pa.bool_()
         if function in NUMBERING:
             return None, _TYPES.get(function, pa.int32())
-        if function == "count" and (not node.expressions or isinstance(node.expressions[0], exp.Literal | exp.Boolean)):
-            return None, aggregate_type(function, None)
         value = bind_over(node.expressions[0], self._columns, self._sql)
-        text = canonical(node.expressions[0])
-        if function in LOOKING:
-            return self._input(value, text), value.type
-        type_ = _placed(lambda: aggregate_type(function, value.type), node)
-        wanted = aggregate_argument_cast(function, value.type)
+        return self._input(value, canonical(node.expressions[0])), value.type
+
+    def _aggregate(self, node: OverFunction, frame: Frame) -> OverCall:
+        """A call that is yet to get its name."""
+        call: exp.Expr = at_place(
+            exp.Anonymous(this=node.this, expressions=[tree.copy() for tree in node.expressions] or [exp.Star()]), node
+        )
+        condition = node.args.get("condition")
+        if condition is not None:
+            call = at_place(exp.Filter(this=call, expression=exp.Where(this=condition.copy())), node)
+        written = read_aggregate(call)
+        if not written.arguments:
+            return OverCall("", written.function, None, aggregate_type(written.function, None), frame)
+        values = [bind_over(argument, self._columns, self._sql) for argument in written.arguments]
+        type_ = _placed(lambda: result_type(written, values), node)
+        wanted, text = aggregate_argument_cast(written.function, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
-            value, text = cast(value, wanted), f"{text}::{wanted}"
-        return self._input(value, text), type_
+            values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
+        texts = [text, *map(canonical, written.arguments[1:])]
+        argument, *more = (self._input(value, text) for value, text in zip(values, texts, strict=True))
+        return OverCall("", written.function, argument, type_, frame, 0, tuple(more), written.distinct, written.parameters)
 
     # --- columns below ---------------------------------------------------------------------
 

@@ -44,11 +44,13 @@ def refuse_over(trees: Sequence[exp.Expr], clause: str, sql: str) -> None:
 def _over_function(window: exp.Window, named: dict[str, exp.Window], sql: str) -> exp.Expr:
     if window.args.get("over") != "OVER":
         raise not_supported(str(window.args.get("over")), window, sql)
-    call = window.this
-    while isinstance(call, exp.RespectNulls):
+    call, condition = window.this, None
+    while isinstance(call, exp.RespectNulls | exp.Filter):
+        if isinstance(call, exp.Filter):
+            condition = call.expression.this
         call = call.this
     if not isinstance(call, exp.Anonymous):
-        what = {exp.IgnoreNulls: "IGNORE NULLS", exp.Filter: "FILTER"}.get(type(call), "this call")
+        what = {exp.IgnoreNulls: "IGNORE NULLS", exp.WithinGroup: "WITHIN GROUP"}.get(type(call), "this call")
         raise not_supported(f"{what} with OVER", window, sql)
     parts = _written_out(window, named, sql)
     order: list[exp.Ordered] = parts["order"].expressions if parts["order"] is not None else []
@@ -61,6 +63,7 @@ def _over_function(window: exp.Window, named: dict[str, exp.Window], sql: str) -
             order=[ordered.this.copy() for ordered in order],
             directions=tuple((bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))) for ordered in order),
             spec=parts["spec"].copy() if parts["spec"] is not None else None,
+            condition=condition.copy() if condition is not None else None,
         ),
         window,
     )

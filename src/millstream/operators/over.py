@@ -1,22 +1,21 @@
 """f(...) OVER (PARTITION BY ... ORDER BY ... frame): each row with results over the rows around it, exact at every instant.
 
     batch ─► slots: (partition, instant), equal rows netted
-               └─► rows that the slot's changes can touch, as they were   ──► their results ──► -
-                   changes enter the partition's ordered multiset
-                   the same rows, as they are                             ──► their results ──► +
-    netted: what is the same before and after has not changed
+               ├─► results over all rows of the partition, before and after: where they change, every row is touched
+               └─► rows that the slot's changes can touch, as they were ──┐
+                   changes enter the partition's ordered multiset         ├─► results, side by side ─► -, + where they differ
+                   the same rows, as they are                           ──┘
 
 A step costs its changes, times the rows whose frames see them, times the frames' rows where those are summed up (frames of
-neighbours share that).  Numbers and positions need no frame, and a row that is looked up costs O(log rows).
-
-Sums are the aggregates of GROUP BY: from target to target rows enter and leave the frame, as if it were a group.
+neighbours share that).  Numbers and positions need no frame, a row that is looked up costs O(log rows), and frames that begin with
+the first row go on from what is known of the whole partition: operators/over_sums.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,34 +24,36 @@ import pyarrow as pa
 from millstream.core.errors import InternalError
 from millstream.core.instant import Micros
 from millstream.core.schema import Field, Schema
-from millstream.core.signed_batch import SignedBatch, concat
-from millstream.kernels import over_frames
-from millstream.kernels.arrow_buffers import frozen
+from millstream.core.signed_batch import SignedBatch, Signs
+from millstream.kernels import over_frames, over_walks
 from millstream.kernels.compiled import Ints
 from millstream.kernels.over_frames import (
     AFTER_ALL,
     AFTER_PEERS,
+    AS_IT_WAS,
     AT_OFFSET,
     BEFORE_ALL,
     CODE,
     CONTEXT,
+    DENSE,
     FIRST_PEER,
     INTERVALS,
+    PHASE,
     POSITION,
-    SIGN,
-    SIZE,
-    SLOT,
     TARGETS,
 )
-from millstream.operators.aggregates import aggregates_for
-from millstream.operators.aggregates.aggregate import Changes
+from millstream.kernels.row_store import RowStore
+from millstream.operators.aggregates.aggregate import grown
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Contents, Operator
+from millstream.operators.over_sums import BoundedFrames, RunningFrames, Summed, WholeFrames
+from millstream.operators.over_targets import Flags, Room, Seen
 from millstream.operators.sorted_partitions import Slots, SortedPartitions, never_there
-from millstream.plan.logical import AggregateCall
 from millstream.plan.ordering import LOOKING, NUMBERING, Frame, Offset, OverCall, SortKey
 
-_ROOM = 1 << 16
+_ROOM = 1 << 15
+_NEAR = 16
+"""So many rows around a target are rather copied than looked up."""
 
 
 class OverOp(Operator):
@@ -64,16 +65,25 @@ class OverOp(Operator):
         self._frames = _Frames(calls)
         self._descending = bool(order_by) and order_by[0].descending
         self._floating = bool(order_by) and pa.types.is_floating(schema[order_by[0].column].type)
-        self._room = _Room(self._frames, _ROOM)
+        self._distinct: Ints = np.zeros(0, np.int64)  # sort keys in each partition, if anybody counts them
+        self._room = Room(_ROOM, len(self._frames.specs), len(self._frames.lookups))
         self._net = NetOp(self.schema)
+        store = self._partitions.store
+        whole = [call for call in calls if _is_summed(call) and call.frame.is_whole]
+        self._whole = WholeFrames(whole, schema, store) if whole else None
+        self._running = [RunningFrames(some, spec, schema, store) for spec, some in self._frames.summed(lambda f: f.start is None)]
+        self._bounded = [BoundedFrames(some, spec, schema, store) for spec, some in self._frames.summed(lambda f: f.start is not None)]
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
             return SignedBatch.empty(self.schema)
-        slots = self._partitions.slots(batch)
-        parts = [self._changes(slots, seen) for seen in self._followed(slots)]
+        slots, rank = self._partitions.slots(batch).by_partition()
+        self._reserve()
+        changes = [self._changes(slots, seen) for seen in self._followed(slots)]
+        out = self._by_instant(slots, rank, changes) if changes else SignedBatch.empty(self.schema)
         self._partitions.forget()
-        return self._net.step(concat(parts), frontier) if parts else SignedBatch.empty(self.schema)
+        exact = self._partitions.told_apart and all(change.netted for change in changes)
+        return out if exact else self._net.step(out, frontier)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         raise InternalError("OVER keeps its input, not its answer")
@@ -83,190 +93,245 @@ class OverOp(Operator):
 
     def load(self, arrays: Arrays) -> None:
         self._partitions.load(arrays)
+        self._reserve()
+        held = self._partitions.held()
+        if self._whole is not None:
+            self._whole.step(held)
+        for running in self._running:
+            running.load(held)
+        if self._frames.counts_keys:
+            store, part = self._partitions.store, np.repeat(held.part, np.diff(held.start))
+            over_walks.count_keys(part, held.code, store.arena, store.spans, store.prefixes, self._distinct)
 
     def state_rows(self) -> int:
         return self._partitions.rows
 
+    def _reserve(self) -> None:
+        partitions = len(self._partitions.roots)
+        if partitions > len(self._distinct):
+            self._distinct = grown(self._distinct, partitions)
+            for running in self._running:
+                running.reserve(partitions)
+            if self._whole is not None:
+                self._whole.reserve(partitions)
+
     # --- a step -------------------------------------------------------------------------------
 
-    def _followed(self, slots: Slots) -> Iterator[_Seen]:
-        """Applies the changes; gives the targets of all slots in order, as many at a time as there is room for."""
-        partitions, store, frames, progress = self._partitions, self._partitions.store, self._frames, np.zeros(6, np.int64)
+    def _followed(self, slots: Slots) -> Iterator[Seen]:
+        """Applies the changes; gives the targets of all slots in order, as many slots at a time as there is room for."""
+        partitions, store, frames, progress = self._partitions, self._partitions.store, self._frames, np.zeros(7, np.int64)
+        all_changed = self._whole.step(slots) if self._whole is not None else np.zeros(len(slots), np.uint8)
+        most = int(np.diff(slots.start).max(initial=0))
+        places, found = np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
         while True:
             state = over_frames.follow(
-                slots.start, slots.part, slots.code, slots.delta, partitions.nodes, partitions.roots, partitions.path,
-                frames.specs, frames.lookups, frames.wants_peers, store.arena, store.spans, store.prefixes,
-                self._descending, self._floating, progress, *self._room.arrays,
+                slots.start, slots.part, slots.code, slots.delta, all_changed, partitions.nodes, partitions.roots, partitions.path,
+                frames.specs, frames.lookups, frames.manner, store.arena, store.spans, store.prefixes, self._descending, self._floating,
+                self._distinct, places, found, progress, *self._room.arrays,
             )  # fmt: skip
-            if state == over_frames.OUT_OF_NODES:
-                partitions.grow()
-                continue
             if state == over_frames.NEVER_THERE:
                 raise never_there()
-            if progress[TARGETS]:
+            if state == over_frames.OUT_OF_NODES:
+                partitions.grow()
+            elif progress[PHASE] == AS_IT_WAS and progress[INTERVALS]:  # whole slots
                 yield self._room.seen(progress)
+                progress[TARGETS : CONTEXT + 1] = 0
             elif state == over_frames.FULL:
-                self._room = _Room(frames, 2 * self._room.size)
-            progress[TARGETS : CONTEXT + 1] = 0
+                self._room = self._room.doubled()
             if state == over_frames.DONE:
                 return
 
-    def _changes(self, slots: Slots, seen: _Seen) -> SignedBatch:
-        """Each target with its results, entering or leaving."""
-        columns = self._partitions.store.columns(seen.targets[:, CODE])
-        sums = self._sums(seen)
-        columns += [sums[call.name] if call.name in sums else self._result(call, seen) for call in self._calls]
-        rows = pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow())
-        return SignedBatch(slots.instant[seen.targets[:, SLOT]], seen.targets[:, SIGN].astype(np.int8), rows)
+    def _changes(self, slots: Slots, seen: Seen) -> _Changes:
+        """The targets whose results change, leaving and entering."""
+        store, n = self._partitions.store, len(seen.targets)
+        columns = self._columns(slots, seen)
+        was, now = np.empty(n, np.int64), np.empty(n, np.int64)
+        pairs, twice = over_walks.pair_targets(seen.targets, seen.intervals, store.arena, store.spans, was, now)
+        was, now = was[:pairs], now[:pairs]
+        both, changed = np.flatnonzero((was >= 0) & (now >= 0)), np.zeros(pairs, np.uint8)
+        for column in columns:
+            changed[both] |= column.differs(was[both], now[both])
+        told, sign = np.empty(n, np.int64), np.empty(n, np.int8)
+        n = over_walks.told(was, now, changed, told, sign)
+        told, results = told[:n], [column.take(told[:n]) for column in columns]
+        netted = not twice and all(column.is_exact for column in columns)
+        return _Changes(seen.targets[told, CODE], seen.slot_of(told), sign[:n], results, netted)
+
+    def _by_instant(self, slots: Slots, rank: Ints, changes: Sequence[_Changes]) -> SignedBatch:
+        slot, sign = np.concatenate([some.slot for some in changes]), np.concatenate([some.sign for some in changes])
+        instant, code = slots.instant[slot], np.concatenate([some.code for some in changes])
+        results = [pa.concat_arrays(column) for column in zip(*(some.results for some in changes), strict=True)]
+        if (instant[1:] < instant[:-1]).any():
+            order = over_walks.by_rank(slot, rank)
+            instant, sign, code = instant[order], sign[order], code[order]
+            results = [column.take(pa.array(order)) for column in results]
+        columns = self._partitions.store.columns(code) + results
+        return SignedBatch(instant, sign, pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
 
     # --- results ------------------------------------------------------------------------------
 
-    def _result(self, call: OverCall, seen: _Seen) -> pa.Array:
+    def _columns(self, slots: Slots, seen: Seen) -> list[_Column]:
+        sums: dict[str, Summed] = self._whole.summed(seen) if self._whole is not None else {}
+        for running in self._running:
+            sums |= running.summed(seen, slots)
+        for bounded in self._bounded:
+            sums |= bounded.summed(seen)
+        return [sums[call.name] if call.name in sums else self._column(call, seen) for call in self._calls]
+
+    def _column(self, call: OverCall, seen: Seen) -> _Column:
         if call.function in NUMBERING:
-            return pa.array(self._number(call, seen), call.type)
+            return _Numbers(_number(call, seen), call.type)
         if call.function in LOOKING:
             codes = seen.looked[:, self._frames.lookup_of(call)]
-            if call.function in ("is_lag", "is_lead"):
-                return pa.array(codes >= 0)
-            assert call.argument is not None
-            somewhere = np.where(codes >= 0, codes, seen.targets[:, CODE])  # any row that is there, where none is meant
-            found = self._partitions.store.column(somewhere, self._input_schema.names.index(call.argument))
-            return pa.compute.if_else(pa.array(codes >= 0), found, pa.scalar(None, found.type))
+            if call.argument is None:
+                return _Numbers(codes >= 0, call.type)
+            return _Looked(codes, self._partitions.store, self._input_schema.names.index(call.argument))
         frame = seen.frames[:, self._frames.spec_of(call)]
-        return pa.array(frame[:, 1] - frame[:, 0])
-
-    def _number(self, call: OverCall, seen: _Seen) -> npt.NDArray[Any]:
-        targets = seen.targets
-        position, size, before, upto = (targets[:, i] for i in (POSITION, SIZE, FIRST_PEER, AFTER_PEERS))
-        match call.function:
-            case "row_number":
-                return (position + 1).astype(np.int32)
-            case "rank":
-                return (before + 1).astype(np.int32)
-            case "dense_rank":
-                store = self._partitions.store
-                return over_frames.distinct_peers(
-                    targets, seen.frames, self._frames.spec_of(call), seen.shift, seen.context, store.arena, store.spans, store.prefixes
-                ).astype(np.int32)
-            case "percent_rank":
-                return before / np.maximum(size - 1, 1)
-            case "cume_dist":
-                return upto / size
-            case "ntile":
-                return _tiles(position, size, call.parameter)
-        raise AssertionError(f"{call.function} gives no number")
-
-    def _sums(self, seen: _Seen) -> dict[str, pa.Array]:
-        """The results of all aggregates, by name."""
-        results: dict[str, pa.Array] = {}
-        for frame in dict.fromkeys(call.frame for call in self._calls if _is_summed(call)):
-            calls = [call for call in self._calls if _is_summed(call) and call.frame == frame]
-            slid = seen.slid(self._frames.specs_by_frame[frame])
-            asked = tuple(AggregateCall(call.name, call.function, call.argument, call.type) for call in calls)
-            for call, aggregate in zip(asked, aggregates_for(asked, self._input_schema), strict=True):
-                assert call.argument is not None
-                aggregate.reserve(len(seen.shift))
-                argument = self._partitions.store.column(slid.row, self._input_schema.names.index(call.argument))
-                results[call.name] = aggregate.add(slid.changes, [argument]).take(slid.after)
-        return results
+        return _Numbers(frame[:, 1] - frame[:, 0], call.type)
 
 
-def _is_summed(call: OverCall) -> bool:
-    return call.function not in NUMBERING | LOOKING and call.argument is not None
+@dataclass(frozen=True)
+class _Changes:
+    """Rows that leave and enter, slot by slot."""
+
+    code: Ints
+    slot: Ints
+    sign: Signs
+    results: list[pa.Array]
+    netted: bool
 
 
-def _tiles(position: Ints, size: Ints, tiles: int) -> npt.NDArray[np.int32]:
+class _Column(Protocol):
+    """What a call gives for each target."""
+
+    def differs(self, was: Ints, now: Ints) -> Flags:
+        """Where two targets have different results."""
+
+    def take(self, targets: Ints) -> pa.Array: ...
+
+    @property
+    def is_exact(self) -> bool:
+        """It says that results differ only if they do."""
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    values: npt.NDArray[Any]
+    type: pa.DataType
+    is_exact = True
+
+    def differs(self, was: Ints, now: Ints) -> Flags:
+        differs: Flags = self.values[was] != self.values[now]
+        return differs
+
+    def take(self, targets: Ints) -> pa.Array:
+        return pa.array(self.values[targets], self.type)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """The value of a column in another row."""
+
+    codes: Ints
+    store: RowStore
+    place: int
+    is_exact = True
+
+    def differs(self, was: Ints, now: Ints) -> Flags:
+        one, other = self.codes[was], self.codes[now]
+        differs: Flags = one != other
+        unlike = np.flatnonzero(differs)
+        differs[unlike] = ~self.store.same(one[unlike], other[unlike], self.place)
+        return differs
+
+    def take(self, targets: Ints) -> pa.Array:
+        return self.store.column(self.codes[targets], self.place)
+
+
+def _number(call: OverCall, seen: Seen) -> npt.NDArray[Any]:
+    position, before, upto = (seen.targets[:, i] for i in (POSITION, FIRST_PEER, AFTER_PEERS))
+    match call.function:
+        case "row_number":
+            return position + 1
+        case "rank":
+            return before + 1
+        case "dense_rank":
+            return seen.targets[:, DENSE]
+        case "percent_rank":
+            return before / np.maximum(seen.size - 1, 1)
+        case "cume_dist":
+            return upto / seen.size
+        case "ntile":
+            return _tiles(position, seen.size, call.parameter)
+    raise AssertionError(f"{call.function} gives no number")
+
+
+def _tiles(position: Ints, size: Ints, tiles: int) -> Ints:
     """As even as can be, the larger ones first."""
     length, larger = size // tiles, size % tiles
     border = larger * (length + 1)
-    tile = np.where(position < border, position // (length + 1), larger + (position - border) // np.maximum(length, 1))
-    return (tile + 1).astype(np.int32)
+    return np.where(position < border, position // (length + 1), larger + (position - border) // np.maximum(length, 1)) + 1
+
+
+# --- frames -----------------------------------------------------------------------------------
+
+
+def _is_summed(call: OverCall) -> bool:
+    """count(*) is the length of its frame, unless that is all rows."""
+    return call.function not in NUMBERING | LOOKING and (call.argument is not None or call.frame.is_whole)
 
 
 class _Frames:
     """The different frames of all calls, as the kernel reads them."""
 
     def __init__(self, calls: Sequence[OverCall]) -> None:
-        self.specs_by_frame = {frame: i for i, frame in enumerate(dict.fromkeys(call.frame for call in calls))}
+        self._calls = tuple(calls)
+        self._specs = {frame: i for i, frame in enumerate(dict.fromkeys(call.frame for call in calls))}
         self._lookups = {lookup: i for i, lookup in enumerate(dict.fromkeys(self._lookup(c) for c in calls if c.function in LOOKING))}
-        context = {call.frame for call in calls if _is_summed(call) or call.function == "dense_rank"}
-        self.specs: Ints = np.array([_spec(frame, summed=frame in context) for frame in self.specs_by_frame], np.int64)
+        self.specs: Ints = np.array([self._spec(frame) for frame in self._specs], np.int64)
         self.lookups: Ints = np.array(list(self._lookups), np.int64).reshape(-1, over_frames.LOOKUP_WIDTH)
-        by_peers = {"rank", "dense_rank", "percent_rank", "cume_dist"}
-        self.wants_peers = any(call.frame.unit == "range" or call.function in by_peers for call in calls)
+        self.counts_keys = any(call.function == "dense_rank" for call in calls)
+        self.manner: Ints = np.array([*self._peers_and_running(), *self._reach()], np.int64)
 
     def spec_of(self, call: OverCall) -> int:
-        return self.specs_by_frame[call.frame]
+        return self._specs[call.frame]
 
     def lookup_of(self, call: OverCall) -> int:
         return self._lookups[self._lookup(call)]
+
+    def summed(self, wanted: Callable[[Frame], bool]) -> list[tuple[int, list[OverCall]]]:
+        """Specs of these frames, except over all rows, and the calls that are summed up over them."""
+        found: dict[int, list[OverCall]] = {}
+        for call in self._calls:
+            if _is_summed(call) and not call.frame.is_whole and wanted(call.frame):
+                found.setdefault(self.spec_of(call), []).append(call)
+        return list(found.items())
 
     def _lookup(self, call: OverCall) -> tuple[int, int]:
         at = {"last_value": -1, "nth_value": call.parameter}.get(call.function, 1)
         return self.spec_of(call), at
 
+    def _spec(self, frame: Frame) -> list[int]:
+        start = BEFORE_ALL if frame.start is None else AT_OFFSET
+        stop = AFTER_ALL if frame.stop is None else AT_OFFSET
+        calls = [call for call in self._calls if call.frame == frame]
+        summed = not frame.is_whole and any(map(_is_summed, calls))
+        wanted = summed or any(call.function not in NUMBERING for call in calls)
+        touches_all = any(call.function in NUMBERING for call in calls)
+        return [int(frame.unit == "range"), start, _word(frame.start), stop, _word(frame.stop), int(wanted), int(summed), int(touches_all)]
 
-def _spec(frame: Frame, *, summed: bool) -> list[int]:
-    start = BEFORE_ALL if frame.start is None else AT_OFFSET
-    stop = AFTER_ALL if frame.stop is None else AT_OFFSET
-    return [int(frame.unit == "range"), start, _word(frame.start), stop, _word(frame.stop), int(summed)]
+    def _peers_and_running(self) -> tuple[bool, bool]:
+        by_peers = {"rank", "dense_rank", "percent_rank", "cume_dist"}
+        wants_peers = any(call.frame.unit == "range" or call.function in by_peers for call in self._calls)
+        return wants_peers, self.counts_keys or bool(self.summed(lambda frame: frame.start is None))
+
+    def _reach(self) -> tuple[int, int]:
+        """Rows before and behind a target that are as good as always asked for."""
+        offsets = [offset or 0 for frame in self._specs if frame.unit == "rows" for offset in (frame.start, frame.stop)]
+        near = [0, *(int(offset) for offset in offsets if abs(offset) <= _NEAR)]
+        return -min(near), max(near)
 
 
 def _word(offset: Offset) -> int:
     """An offset in a word; a double's bits."""
     return int(np.float64(offset).view(np.int64)) if isinstance(offset, float) else int(offset or 0)
-
-
-class _Room:
-    """Where the kernel writes."""
-
-    def __init__(self, frames: _Frames, size: int) -> None:
-        self.size = size
-        self.targets: Ints = np.empty((size, over_frames.TARGET_WIDTH), np.int64)
-        self.frames: Ints = np.empty((size, len(frames.specs), 2), np.int64)
-        self.looked: Ints = np.empty((size, len(frames.lookups)), np.int64)
-        self.shift: Ints = np.empty(size, np.int64)
-        self.context: Ints = np.empty(4 * size, np.int64)
-
-    @property
-    def arrays(self) -> tuple[Ints, ...]:
-        return self.targets, self.frames, self.looked, self.shift, self.context
-
-    def seen(self, progress: Ints) -> _Seen:
-        n = int(progress[TARGETS])
-        return _Seen(
-            self.targets[:n], self.frames[:n], self.looked[:n], self.shift[: progress[INTERVALS]], self.context[: progress[CONTEXT]]
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Slid:
-    """The rows that enter and leave a frame from target to target."""
-
-    row: Ints
-    changes: Changes
-    after: npt.NDArray[np.int32]  # place of each target's frame in what an aggregate says
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """Some targets (kernels/over_frames.py)."""
-
-    targets: Ints
-    frames: Ints
-    looked: Ints
-    shift: Ints
-    context: Ints
-
-    def slid(self, f: int) -> _Slid:
-        most = 2 * len(self.context) + 2 * len(self.shift)
-        row, sign = np.empty(most, np.int64), np.empty(most, np.int8)
-        group, slot, rows = np.empty(most, np.int64), np.empty(most, np.int32), np.empty(2 * most, np.int64)
-        of_target = np.empty(len(self.targets), np.int32)
-        n, slots = over_frames.slide_frames(
-            self.targets, self.frames, f, self.shift, self.context, row, sign, group, slot, rows, of_target
-        )  # fmt: skip
-        changes = Changes(
-            frozen(slot[:n].astype(np.int64)), frozen(group[:n]), frozen(slot[:n]), frozen(sign[:n]), slots, frozen(rows[: 2 * slots])
-        )  # fmt: skip
-        return _Slid(row[:n], changes, 2 * of_target + 1)

@@ -39,6 +39,17 @@ class Slots:
     def __len__(self) -> int:
         return len(self.part)
 
+    def by_partition(self) -> tuple[Slots, Ints]:
+        """The same slots, those of a partition one after the other, and their ranks by instant: what they need is then near."""
+        order = np.argsort(self.part, kind="stable")
+        lengths = np.diff(self.start)[order]
+        start = np.append(0, np.cumsum(lengths))
+        changes = np.arange(start[-1]) + np.repeat(self.start[:-1][order] - start[:-1], lengths)
+        slots = Slots(
+            frozen(self.part[order]), self.instant[order], frozen(start), frozen(self.code[changes]), frozen(self.delta[changes])
+        )  # fmt: skip
+        return slots, order
+
 
 class SortedPartitions:
     def __init__(self, schema: Schema, partition_by: Sequence[str], order_by: Sequence[SortKey]) -> None:
@@ -51,20 +62,24 @@ class SortedPartitions:
         self.path = new_path()
         self.roots: Ints = np.full(1, EMPTY, np.int64)
         self.rows = 0
+        self.told_apart = True  # rows with different codes are different also to whoever takes -0.0 for 0.0
         self._touched: Ints = np.empty(0, np.int64)
 
     def slots(self, batch: SignedBatch) -> Slots:
         codes, parts = self.store.encode(batch.rows.columns), self._parts(batch.rows)
-        self._touched = np.unique(parts)
+        self._touched = parts
+        self.told_apart &= not any(map(_may_have_twins, batch.rows.columns))
+        self.rows += int(batch.sign.sum(dtype=np.int64))
+        if (batch.instant[1:] > batch.instant[:-1]).all():  # as many slots as changes
+            start = np.arange(len(batch) + 1)
+            return Slots(frozen(parts), batch.instant, frozen(start), frozen(codes), frozen(batch.sign.astype(np.int64)))
         order = np.lexsort((codes, parts, batch.instant))
         instant, part, code = batch.instant[order], parts[order], codes[order]
-        new_slot = _differs(instant) | _differs(part)
-        first = np.flatnonzero(new_slot | _differs(code))
-        delta = np.add.reduceat(batch.sign[order].astype(np.int64), first) if len(first) else np.empty(0, np.int64)
+        first = np.flatnonzero(_differs(instant) | _differs(part) | _differs(code))
+        delta = np.add.reduceat(batch.sign[order].astype(np.int64), first)
         first, delta = first[delta != 0], delta[delta != 0]
         instant, part, code = instant[first], part[first], code[first]
         start = np.flatnonzero(_differs(instant) | _differs(part))
-        self.rows += int(delta.sum())
         return Slots(
             frozen(part[start]), instant[start], frozen(np.append(start, len(first))), frozen(code), frozen(delta)
         )  # fmt: skip
@@ -75,9 +90,9 @@ class SortedPartitions:
     def forget(self) -> None:
         """After a step: partitions without rows, and rows that are in none."""
         if self._keys is not None:
-            self._keys.release(self._touched[self.roots[self._touched] == EMPTY])
+            self._keys.release(np.unique(self._touched[self.roots[self._touched] == EMPTY]))
         if self.store.is_worth_a_sweep:
-            self.store.sweep(np.unique(keys_in_use(self.nodes)))
+            self.store.sweep(keys_in_use(self.nodes))
 
     def save(self) -> Arrays:
         _, codes, times = dump(self.nodes, self.roots).T.copy()
@@ -90,6 +105,15 @@ class SortedPartitions:
         while (done := restore(self.nodes, self.roots, parts, codes, times, *order, done)) < len(codes):
             self.grow()
         self.rows = int(times.sum())
+        self.told_apart = not any(map(_may_have_twins, rows.columns))
+
+    def held(self) -> Slots:
+        """All rows as if they had just come, a slot for each partition."""
+        part, code, times = dump(self.nodes, self.roots).T.copy()
+        start = np.flatnonzero(_differs(part)) if len(part) else np.empty(0, np.int64)
+        return Slots(
+            frozen(part[start]), np.zeros(len(start), np.int64), frozen(np.append(start, len(part))), frozen(code), frozen(times)
+        )  # fmt: skip
 
     def _parts(self, rows: pa.RecordBatch) -> Ints:
         if self._keys is None:
@@ -102,6 +126,14 @@ class SortedPartitions:
 
 def never_there() -> InternalError:
     return InternalError("a partition was asked to give back a row that it never got")
+
+
+def _may_have_twins(column: pa.Array) -> bool:
+    """It may hold values that are equal and have other bits."""
+    if not pa.types.is_floating(column.type):
+        return bool(pa.types.is_nested(column.type))
+    values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
+    return bool((np.isnan(values) | ((values == 0) & np.signbit(values))).any())
 
 
 def _differs(values: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -33,9 +33,7 @@ class TopKOp(Operator):
         self._numbered = number is not None
         self._skipped, self._stop = offset, offset + limit
         self._partitions = SortedPartitions(schema, partition_by, order_by)
-        # 0.0 and -0.0 are two rows here, but one to whoever reads the changes
-        told_apart = not any(pa.types.is_floating(field.type) or pa.types.is_nested(field.type) for field in schema)
-        self._net = None if told_apart else NetOp(self.schema)
+        self._net = NetOp(self.schema)
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
@@ -47,7 +45,7 @@ class TopKOp(Operator):
             columns.append(pa.array((changed[:, 2] + 1).astype(np.int32)))
         self._partitions.forget()
         out = SignedBatch(slots.instant[changed[:, 1]], sign, pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
-        return out if self._net is None else self._net.step(out, frontier)
+        return out if self._partitions.told_apart else self._net.step(out, frontier)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         raise InternalError("the first rows of an order are not kept apart from the others")

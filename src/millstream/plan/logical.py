@@ -144,7 +144,7 @@ class Over:
     def __post_init__(self) -> None:
         _require(frozenset(self.partition_by), self.input.schema, "PARTITION BY")
         _require(frozenset(key.column for key in self.order_by), self.input.schema, "ORDER BY")
-        _require(frozenset(call.argument for call in self.calls if call.argument), self.input.schema, "OVER")
+        _require(frozenset(name for call in self.calls for name in call.columns), self.input.schema, "OVER")
 
     @property
     def schema(self) -> Schema:

@@ -39,6 +39,10 @@ class Frame:
     start: Offset
     stop: Offset
 
+    @property
+    def is_whole(self) -> bool:
+        return self.start is None and self.stop is None
+
     def __str__(self) -> str:
         return f"{self.unit.upper()} {_edge(self.start, 'PRECEDING')} TO {_edge(self.stop, 'FOLLOWING')}"
 
@@ -56,16 +60,23 @@ class OverCall:
     type: pa.DataType
     frame: Frame
     parameter: int = 0
+    more: tuple[str, ...] = ()  # further columns, such as the second of max_by(x, y)
+    distinct: bool = False
+    fractions: tuple[float, ...] = ()  # of a percentile
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.argument, *self.more) if self.argument else ()
 
     @property
     def tells_ties_apart(self) -> bool:
         """The result may differ between rows with equal sort keys."""
-        if self.function in _TIES_ALIKE or (self.frame == WHOLE and self.function not in NUMBERING | LOOKING):
+        if self.function in _TIES_ALIKE or (self.frame.is_whole and self.function not in NUMBERING | LOOKING):
             return False
         return self.frame.unit == "rows" or self.function in LOOKING
 
     def __str__(self) -> str:
-        inside = ", ".join(part for part in (self.argument, str(self.parameter) if self.parameter else None) if part)
+        inside = ", ".join([*self.columns, *map(str, self.fractions), *([str(self.parameter)] if self.parameter else [])])
         frame = "" if self.function in NUMBERING or self.function.endswith(("lag", "lead")) else f" {self.frame}"
         return f"{self.function}({inside or ('*' if self.function == 'count' else '')}){frame} AS {self.name}"
 

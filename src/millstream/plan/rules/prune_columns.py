@@ -82,7 +82,7 @@ def _over(plan: Over, wanted: frozenset[str]) -> Plan:
     if not calls:
         return _pruned(plan.input, wanted)
     read = wanted & frozenset(plan.input.schema.names)
-    read |= frozenset(plan.partition_by) | {key.column for key in plan.order_by} | {call.argument for call in calls if call.argument}
+    read |= frozenset(plan.partition_by) | {key.column for key in plan.order_by} | {name for call in calls for name in call.columns}
     if any(call.tells_ties_apart for call in calls):
         read = frozenset(plan.input.schema.names)
     return replace(plan, calls=calls, input=_pruned(plan.input, read))
