@@ -102,3 +102,12 @@ def test_nothing_is_kept_of_rows_that_left(left: History, right: History) -> Non
         operator.step(mine, theirs)
         assert operator.state_rows() == len({*contents_at(left.changes, frontier)}) + len({*contents_at(right.changes, frontier)})
         assert len(operator._keys) == len({row[0] for history in (left, right) for row in history.rows_at(frontier)})
+
+
+def test_rows_that_come_and_go_in_one_step_meet_only_those_of_their_time() -> None:
+    """All with one key: a pair that never was is not made and taken back."""
+    schema = Schema.of(k="INT", v="INT")
+    changes = [(t, sign, (1, t // 2)) for t in range(1_000) for sign in ([1] if t % 2 == 0 else [-1])]
+    batch = signed_batch(schema, changes)
+    out = join(schema, schema, [("k", "k")], [False]).step(batch, batch)
+    assert list(out.changes()) == [(t, sign, (1, v, 1, v)) for t, sign, (_, v) in changes]

@@ -12,108 +12,121 @@ A row is known by its code (one for all equal rows) and counts how often it is t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import AHEAD, Ints, kernel, prefetch
+from millstream.kernels.compiled import AHEAD, Ints, inlined, kernel, prefetch
 
 COUNT, KEY, NEXT, BEFORE = 0, 1, 2, 3
 HEAD, COPIES = 0, 1
 
 
+@inlined
+def _count_in(r: int, k: int, sign: int, rows: Ints, keys: Ints) -> None:
+    """A row that is there is linked, one that is not is not."""
+    old = rows[r, COUNT]
+    new = old + sign
+    rows[r, COUNT] = new
+    keys[k, COPIES] += abs(new) - abs(old)
+    if old == 0:
+        head = keys[k, HEAD]
+        rows[r, KEY], rows[r, NEXT], rows[r, BEFORE] = k, head, -1
+        if head >= 0:
+            rows[head, BEFORE] = r
+        keys[k, HEAD] = r
+    elif new == 0:
+        before, after = rows[r, BEFORE], rows[r, NEXT]
+        if before >= 0:
+            rows[before, NEXT] = after
+        else:
+            keys[k, HEAD] = after
+        if after >= 0:
+            rows[after, BEFORE] = before
+
+
 @kernel
 def apply_changes(row: Ints, key: Ints, sign: Signs, rows: Ints, keys: Ints) -> None:
-    """Count the changes in and out; a row that is there is linked, one that is not is not."""
+    """Count the changes in and out."""
     for i in range(len(row)):
-        if i + AHEAD < len(row):
-            prefetch(rows, row[i + AHEAD])
-            prefetch(keys, key[i + AHEAD])
-        r, k = row[i], key[i]
-        old = rows[r, COUNT]
-        new = old + sign[i]
-        rows[r, COUNT] = new
-        keys[k, COPIES] += abs(new) - abs(old)
-        if old == 0:
-            head = keys[k, HEAD]
-            rows[r, KEY], rows[r, NEXT], rows[r, BEFORE] = k, head, -1
-            if head >= 0:
-                rows[head, BEFORE] = r
-            keys[k, HEAD] = r
-        elif new == 0:
-            before, after = rows[r, BEFORE], rows[r, NEXT]
-            if before >= 0:
-                rows[before, NEXT] = after
-            else:
-                keys[k, HEAD] = after
-            if after >= 0:
-                rows[after, BEFORE] = before
+        _count_in(row[i], key[i], sign[i], rows, keys)
 
 
 @kernel
-def count_matches(key: Ints, keys: Ints) -> int:
-    total = 0
-    for i in range(len(key)):
-        if i + AHEAD < len(key):
-            prefetch(keys, key[i + AHEAD])
-        total += keys[key[i], COPIES]
-    return total
+def meet(
+    left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
+    right_row: Ints, right_key: Ints, right_instant: Instants, right_sign: Signs, right_rows: Ints, right_keys: Ints,
+) -> tuple[Ints, Ints, Instants, Signs]:  # fmt: skip
+    """The changes of both sides in the order of time: each meets the rows that the other side has then, and is counted in.
+
+    Returns the pairs, as often as their rows are there: the codes of the left and of the right row, when, and with which sign.
+    """
+    lefts, rights = len(left_row), len(right_row)
+    room = 2 * (lefts + rights)
+    left, right, instant, sign = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int8)
+    n = i = j = 0
+    while i < lefts or j < rights:
+        if i + AHEAD < lefts:
+            prefetch(left_rows, left_row[i + AHEAD])
+            prefetch(left_keys, left_key[i + AHEAD])
+            prefetch(right_keys, left_key[i + AHEAD])
+        if j + AHEAD < rights:
+            prefetch(right_rows, right_row[j + AHEAD])
+            prefetch(right_keys, right_key[j + AHEAD])
+            prefetch(left_keys, right_key[j + AHEAD])
+        from_left = j == rights or (i < lefts and left_instant[i] <= right_instant[j])
+        pairs = right_keys[left_key[i], COPIES] if from_left else left_keys[right_key[j], COPIES]
+        if n + pairs > room:
+            room = 2 * (n + pairs)
+            left, right, instant, sign = _longer(left, n, room), _longer(right, n, room), _longer(instant, n, room), _longer(sign, n, room)
+        if from_left:
+            r = right_keys[left_key[i], HEAD]
+            while r >= 0:
+                count = right_rows[r, COUNT]
+                for _ in range(abs(count)):
+                    left[n], right[n], instant[n] = left_row[i], r, left_instant[i]
+                    sign[n] = left_sign[i] if count > 0 else -left_sign[i]
+                    n += 1
+                r = right_rows[r, NEXT]
+            _count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
+            i += 1
+        else:
+            r = left_keys[right_key[j], HEAD]
+            while r >= 0:
+                count = left_rows[r, COUNT]
+                for _ in range(abs(count)):
+                    left[n], right[n], instant[n] = r, right_row[j], right_instant[j]
+                    sign[n] = right_sign[j] if count > 0 else -right_sign[j]
+                    n += 1
+                r = left_rows[r, NEXT]
+            _count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
+            j += 1
+    return left[:n], right[:n], instant[:n], sign[:n]
 
 
 @kernel
-def find_matches(key: Ints, sign: Signs, rows: Ints, keys: Ints, change: Ints, match: Ints, out_sign: Signs) -> None:
-    """For each change and each row of its key, as often as the row is there: the change, the row's code, the sign of the pair."""
+def _longer(array: npt.NDArray[Any], used: int, length: int) -> npt.NDArray[Any]:
+    longer = np.empty(length, array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+@kernel
+def forsaken(left_key: Ints, right_key: Ints, left_keys: Ints, right_keys: Ints) -> Ints:
+    """The keys among these that no row of either side has any more, each once."""
+    out = np.empty(len(left_key) + len(right_key), np.int64)
     n = 0
-    for i in range(len(key)):
-        r = keys[key[i], HEAD]
-        while r >= 0:
-            count = rows[r, COUNT]
-            pair = sign[i] if count > 0 else -sign[i]
-            for _ in range(abs(count)):
-                change[n], match[n], out_sign[n] = i, r, pair
-                n += 1
-            r = rows[r, NEXT]
-
-
-@kernel
-def chain_by_key(key: Ints, latest: Ints, earlier: Ints) -> None:
-    """Chains the changes of each key: latest[k], then earlier[...] of it, until -1.  `latest` comes as -1 everywhere."""
-    for i in range(len(key)):
-        earlier[i] = latest[key[i]]
-        latest[key[i]] = i
-
-
-@kernel
-def unchain(key: Ints, latest: Ints) -> None:
-    for i in range(len(key)):
-        latest[key[i]] = -1
-
-
-@kernel
-def count_pairs(key: Ints, latest: Ints, earlier: Ints) -> int:
-    total = 0
-    for i in range(len(key)):
-        j = latest[key[i]]
-        while j >= 0:
-            total += 1
-            j = earlier[j]
-    return total
-
-
-@kernel
-def find_pairs(
-    left_key: Ints, left_instant: Instants, left_sign: Signs, right_instant: Instants, right_sign: Signs, latest: Ints, earlier: Ints,
-    left: Ints, right: Ints, instant: Instants, sign: Signs,
-) -> None:  # fmt: skip
-    """Changes of both sides that meet: a pair changes when the later of the two does."""
-    n = 0
-    for i in range(len(left_key)):
-        j = latest[left_key[i]]
-        while j >= 0:
-            left[n], right[n] = i, j
-            instant[n] = max(left_instant[i], right_instant[j])
-            sign[n] = left_sign[i] * right_sign[j]
+    for i in range(len(out)):
+        k = left_key[i] if i < len(left_key) else right_key[i - len(left_key)]
+        if left_keys[k, HEAD] < 0 and right_keys[k, HEAD] < 0 and left_keys[k, COPIES] == 0:
+            left_keys[k, COPIES] = -1
+            out[n] = k
             n += 1
-            j = earlier[j]
+    for i in range(n):
+        left_keys[out[i], COPIES] = 0
+    return out[:n]
 
 
 @kernel

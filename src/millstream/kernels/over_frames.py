@@ -25,7 +25,6 @@ import numpy as np
 
 from millstream.kernels.compiled import Address, Bytes, Ints, address, inlined, kernel, prefetch_at, same_bytes
 from millstream.kernels.ordered_multiset import (
-    EMPTY,
     NOT_THERE,
     copy_range,
     count_before,
