@@ -45,9 +45,11 @@ class Events:
         """The streams of schema.cql; `closing` is the auctions once more, by the time at which they end."""
         return {"person": self.person, "auction": self.auction, "bid": self.bid, "closing": self.auction}
 
-    def between(self, first: int, last: int) -> Events:
-        """The events with first < ts <= last, in microseconds."""
-        return Events(*(_between(table, first, last) for table in (self.person, self.auction, self.bid)))
+    def part(self, first: int, last: int) -> Events:
+        """The events from number `first` up to but without number `last`."""
+        starts, ends = _counts(first), _counts(last)
+        tables = (self.person, self.auction, self.bid)
+        return Events(*(table.slice(start, end - start) for table, start, end in zip(tables, starts, ends, strict=True)))
 
 
 def generate(
@@ -58,19 +60,26 @@ def generate(
     start: datetime = START,
     granularity_ms: int = 1,
     auctions_in_flight: int = 100,
+    uneven: bool = True,
 ) -> Events:
-    """`events` of all three kinds together, evenly spread over time; those within one `granularity_ms` share their instant."""
+    """`events` of all three kinds together, evenly spread over time; those within one `granularity_ms` share their instant.
+
+    Without `uneven` no auction, bidder or seller stands out, and prices are so few that many are equal.
+    """
     rng = np.random.default_rng(seed)
     number = np.arange(events)
-    ts = _micros(start) + number * 1000 // events_per_second // granularity_ms * granularity_ms * 1000
+    step_us = granularity_ms * 1000
+    ts = _micros(start) + number * 1000 // events_per_second // granularity_ms * step_us
     place = number % ROUND
     is_person, is_auction = place < PERSONS, (place >= PERSONS) & (place < PERSONS + AUCTIONS)
     is_bid = ~is_person & ~is_auction
     lifetime_us = 2 * auctions_in_flight * ROUND * 1_000_000 // (AUCTIONS * events_per_second)
     return Events(
         _persons(rng, ts[is_person]),
-        _auctions(rng, ts[is_auction], number[is_auction] // ROUND, min(lifetime_us, LONGEST_AUCTION_US)),
-        _bids(rng, ts[is_bid], number[is_bid] // ROUND, auctions_in_flight),
+        _auctions(
+            rng, ts[is_auction], number[is_auction] // ROUND, step_us, min(lifetime_us, LONGEST_AUCTION_US) // step_us, uneven=uneven
+        ),
+        _bids(rng, ts[is_bid], number[is_bid] // ROUND, auctions_in_flight, uneven=uneven),
     )
 
 
@@ -92,7 +101,7 @@ def _persons(rng: np.random.Generator, ts: Numbers) -> pa.Table:
     )
 
 
-def _auctions(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, longest_us: int) -> pa.Table:
+def _auctions(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, step_us: int, most_steps: int, *, uneven: bool) -> pa.Table:
     count = len(ts)
     initial = _prices(rng, count)
     return pa.table(
@@ -103,24 +112,24 @@ def _auctions(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, lon
             "initial_bid": initial,
             "reserve": initial + _prices(rng, count),
             "ts": _stamps(ts),
-            "expires": _stamps(ts + rng.integers(1, longest_us // 1000, count) * 1000),
-            "seller": FIRST_ID + _uneven(rng, newest_person, ACTIVE_PERSONS, hot_share=0.75),
+            "expires": _stamps(ts + rng.integers(1, most_steps + 1, count) * step_us),
+            "seller": FIRST_ID + _uneven(rng, newest_person, ACTIVE_PERSONS, hot_share=0.75 * uneven),
             "category": FIRST_CATEGORY + rng.integers(0, CATEGORIES, count),
             "extra": _letters(rng, count, 50, 100),
         }
     )
 
 
-def _bids(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, auctions_in_flight: int) -> pa.Table:
+def _bids(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, auctions_in_flight: int, *, uneven: bool) -> pa.Table:
     count = len(ts)
     newest_auction = AUCTIONS * newest_person + AUCTIONS - 1
     channel, url = _channels(rng, count)
     return pa.table(
         {
-            "auction": FIRST_ID + _uneven(rng, newest_auction, auctions_in_flight, hot_share=0.5),
+            "auction": FIRST_ID + _uneven(rng, newest_auction, auctions_in_flight, hot_share=0.5 * uneven),
             # not the seller of the moment, but the one who registered next
-            "bidder": FIRST_ID + np.minimum(_uneven(rng, newest_person, ACTIVE_PERSONS, hot_share=0.75) + 1, newest_person),
-            "price": _prices(rng, count),
+            "bidder": FIRST_ID + np.minimum(_uneven(rng, newest_person, ACTIVE_PERSONS, hot_share=0.75 * uneven) + 1, newest_person),
+            "price": _prices(rng, count) if uneven else 10_000 * rng.integers(1, 10, count) ** 4,
             "channel": channel,
             "url": url,
             "ts": _stamps(ts),
@@ -179,7 +188,9 @@ def _micros(instant: datetime) -> int:
     return round(instant.timestamp()) * 1_000_000
 
 
-def _between(table: pa.Table, first: int, last: int) -> pa.Table:
-    ts = table["ts"].cast(pa.int64()).to_numpy()
-    low, high = np.searchsorted(ts, [first, last], side="right")
-    return table.slice(low, high - low)
+def _counts(events: int) -> tuple[int, int, int]:
+    """How many of the first events are persons, auctions and bids."""
+    rounds, rest = divmod(events, ROUND)
+    persons = rounds * PERSONS + min(rest, PERSONS)
+    auctions = rounds * AUCTIONS + min(max(rest - PERSONS, 0), AUCTIONS)
+    return persons, auctions, events - persons - auctions
