@@ -44,8 +44,7 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             read = frozenset(name for named in kept_columns for name in named.expr.columns)
             return Project(_pruned(plan.input, read), kept_columns)
         case Window():
-            keys = plan.spec.partition_by if isinstance(plan.spec, RowsWindow) else ()
-            return replace(plan, input=_pruned(plan.input, wanted | frozenset(keys)))
+            return replace(plan, input=_pruned(plan.input, wanted | _decisive(plan)))
         case Aggregate():
             calls = tuple(call for call in plan.calls if call.name in wanted) or plan.calls[: not plan.keys]
             read = frozenset(plan.keys) | {name for call in calls for name in call.columns}
@@ -74,6 +73,21 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             return replace(plan, input=_pruned(plan.input, wanted | {plan.copies}))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
+
+
+def _decisive(window: Window) -> frozenset[str]:
+    """The columns that say which rows are in the window; among rows without an order of arrival every column does."""
+    if not isinstance(window.spec, RowsWindow):
+        return frozenset()
+    return frozenset(window.spec.partition_by if _has_arrival_order(window.input) else window.input.schema.names)
+
+
+def _has_arrival_order(plan: Plan) -> bool:
+    match plan:
+        case Filter() | Project():
+            return _has_arrival_order(plan.input)
+        case _:
+            return isinstance(plan, Scan) and plan.kind == "stream"
 
 
 def _over(plan: Over, wanted: frozenset[str]) -> Plan:

@@ -1,0 +1,1 @@
+"""Nexmark: an auction house as three streams, and the questions that stream processors are compared by."""

@@ -1,0 +1,1 @@
+SELECT ts AS instant, auction, bidder, price, ts, extra FROM bid
