@@ -5,6 +5,7 @@ Events come in pieces cut at random, also between events of one instant; the dat
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,6 +160,17 @@ def test_parts_of_the_events_make_the_whole() -> None:
     parts = [events.part(first, last) for first, last in ((0, 1), (1, 3), (3, 60), (60, 60), (60, 1234))]
     for name, table in events.tables().items():
         assert pa.concat_tables([part.tables()[name] for part in parts]).equals(table)
+
+
+def test_the_page_lists_every_query_and_shows_q6_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "nexmark.md").read_text()
+    assert re.findall(r"^\| (q\d+) \|", page, re.MULTILINE)[: len(QUERIES)] == list(QUERIES)
+    (shown,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert without_comments(shown) == without_comments(QUERIES["q6"])
+
+
+def without_comments(sql: str) -> list[str]:
+    return re.sub(r"--.*", "", sql).split()
 
 
 def stamps(table: pa.Table, column: str) -> np.ndarray:
