@@ -43,7 +43,7 @@ class Case:
     right: str = ""  # for DuckDB, where it is not the same
     window: str = RANGE
     over: str = ""  # a query that `sql` reads as `inner_query`
-    rate: int = 400  # rows a second of each stream
+    rate: int = 300  # rows a second of each stream
     growing_output: bool = False
 
     @property
@@ -102,9 +102,9 @@ CASES = [
         rate=40,
     ),
     Case("scalar subquery beside its whole window", "SELECT k, v FROM {s} WHERE v > (SELECT avg(v) FROM {s})", rate=1),
-    Case("OVER: lag", "SELECT k, v, lag(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}"),
-    Case("OVER: sum of 4 rows", "SELECT k, v, sum(v) " + _BY_TIME.format(frame=_THREE) + " AS u FROM {s}"),
-    Case("OVER: running sum, rows only arrive", "SELECT k, v, sum(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}", window=UNBOUNDED),
+    Case("OVER: lag", "SELECT k, v, lag(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}", rate=100),
+    Case("OVER: sum of 4 rows", "SELECT k, v, sum(v) " + _BY_TIME.format(frame=_THREE) + " AS u FROM {s}", rate=100),
+    Case("OVER: running sum", "SELECT k, v, sum(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}", window=UNBOUNDED, rate=100),
     Case("ORDER BY, LIMIT 10", "SELECT k, v, ts FROM {s} ORDER BY v DESC, ts LIMIT 10"),
     Case("first 3 of each key", f"SELECT k, v, n FROM ({_NUMBERED}) AS c WHERE n <= 3"),
     Case("ISTREAM", "SELECT ISTREAM(k, v) FROM {s} WHERE v % 2 = 0", "SELECT k, v FROM all_s WHERE v % 2 = 0"),

@@ -97,8 +97,17 @@ class RowsWindowOp(Operator):
     def _take(self, places: Ints) -> pa.RecordBatch:
         if not len(places):
             return SignedBatch.empty(self.schema).rows
-        table = pa.Table.from_batches(self._chunks).take(pa.array(places))
-        return table.combine_chunks().to_batches()[0]
+        # Arrow's own take over chunks copies all of them first
+        starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
+        chunk = np.searchsorted(starts, places, side="right") - 1
+        order = np.argsort(chunk, kind="stable")
+        touched, first = np.unique(chunk[order], return_index=True)
+        parts = [
+            self._chunks[i].take(pa.array(mine - starts[i])) for i, mine in zip(touched, np.split(places[order], first[1:]), strict=True)
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return pa.concat_batches(parts).take(pa.array(back))
 
     def _maybe_sweep(self) -> None:
         """Numbers the rows anew when most of them have left."""
