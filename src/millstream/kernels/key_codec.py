@@ -146,8 +146,11 @@ class RowCodec:
 
     def _part(self, words: Ints, k: int) -> tuple[Codec, Ints, Bytes]:
         codec, at = self.codecs[k], self._flag_words + sum(codec.width for codec in self.codecs[:k])
-        valid = (((words[:, k // _FLAGS] >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)
-        return codec, words[:, at : at + codec.width].copy(), ALL_VALID if valid.all() else valid
+        flags, part = words[:, k // _FLAGS], words[:, at : at + codec.width].copy()
+        if not flags.any():
+            return codec, part, ALL_VALID
+        valid = (((flags >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)
+        return codec, part, ALL_VALID if valid.all() else valid
 
 
 def column_words(codec: Codec, column: pa.Array) -> Ints:

@@ -23,7 +23,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.compiled import Address, Bytes, Ints, address, inlined, kernel, prefetch_at, same_bytes
+from millstream.kernels.compiled import (
+    Address,
+    Bytes,
+    Ints,
+    address,
+    get,
+    inlined,
+    kernel,
+    load_u8,
+    load_u64,
+    prefetch_at,
+    put,
+    same_bytes,
+    swapped,
+)
 from millstream.kernels.ordered_multiset import (
     NOT_THERE,
     copy_range,
@@ -35,7 +49,6 @@ from millstream.kernels.ordered_multiset import (
     place_and_times,
     size,
 )
-from millstream.kernels.row_store import START
 
 CODE, POSITION, FIRST_PEER, AFTER_PEERS, DENSE, INTERVAL = range(6)
 TARGET_WIDTH = 6
@@ -43,6 +56,7 @@ BEGIN, END, ROWS, SLOT, SIGN, SHIFT, BASE = range(7)
 INTERVAL_WIDTH = 7
 
 BY_KEY, START_KIND, START_OFFSET, STOP_KIND, STOP_OFFSET, WANTED, SUMMED, TOUCHES_ALL = range(8)
+SPEC_WIDTH = 8
 """BY_KEY: RANGE, not ROWS.  WANTED: in `frames`; SUMMED: its rows are, too, in `context`.  TOUCHES_ALL: any change changes what a
 frame over all rows gives."""
 BEFORE_ALL, AT_OFFSET, AFTER_ALL = range(3)
@@ -51,9 +65,9 @@ OF_FRAME, AT = 0, 1
 LOOKUP_WIDTH = 2
 """A lookup: the number of a spec, and the row that is meant: 1 its first, 2 its second, ..., -1 its last."""
 
-WANTS_PEERS, IS_RUNNING, BACK, AHEAD = range(4)
-"""Of `manner`: whether peers matter; whether something begins with the first row and is summed up or counted from there; how many
-rows before and behind a target are always wanted."""
+SPECS, LOOKUPS, WANTS_PEERS, IS_RUNNING, BACK, AHEAD = range(6)
+"""Of `manner`: how many specs and lookups there are; whether peers matter; whether something begins with the first row and is
+summed up or counted from there; how many rows before and behind a target are always wanted."""
 
 DONE, OUT_OF_NODES, FULL, NEVER_THERE = range(4)
 WHERE, PHASE, CHANGE, TARGETS, INTERVALS, CONTEXT, SINCE = range(7)
@@ -81,29 +95,24 @@ def _as_word(value: np.float64) -> np.int64:
 
 
 @inlined
-def _key_of(arena: Bytes, start: int, descending: bool) -> np.int64:
+def _key_of(arena: Address, start: int, descending: bool) -> np.int64:
     """The one sort key of a row that has one word there, not NULL: an integer, or a double's word."""
-    word = np.uint64(0)
-    for i in range(8):
-        word = (word << np.uint64(8)) | np.uint64(arena[start + 1 + i])
+    word = swapped(load_u64(arena, start + 1))
     return np.int64(~word if descending else word) ^ _SIGN
 
 
 @inlined
-def _set_bound(arena: Bytes, key: np.int64, beyond: int, descending: bool) -> int:
+def _set_bound(arena: Address, key: np.int64, beyond: int, descending: bool) -> int:
     """The bytes of a key that no row need have, at the beginning of the arena; their number.  NULLs stay on their side of it."""
     word = np.uint64(key ^ _SIGN)
-    word = ~word if descending else word
-    arena[0] = 1
-    for i in range(8):
-        arena[1 + i] = np.uint8((word >> np.uint64(56 - 8 * i)) & np.uint64(255))
+    word = swapped(~word if descending else word)
+    if beyond != 0:
+        word = ~np.uint64(0)
+    put(arena, 0, np.int64(np.uint64(1) | (word << np.uint64(8))))  # a value, not NULL
+    put(arena, 1, np.int64((word >> np.uint64(56)) | np.uint64(0xFF00)))
     if beyond == 0:
         return 9
-    if (beyond > 0) == descending:
-        return 1  # what all values begin with is before them
-    for i in range(9):
-        arena[1 + i] = 255
-    return 10
+    return 1 if (beyond > 0) == descending else 10  # what all values begin with is before them; more than a value is behind
 
 
 @kernel
@@ -133,36 +142,43 @@ def _shifted(key: np.int64, offset: np.int64, forward: bool, floating: bool, wid
 
 
 @inlined
-def _peers(trees: Address, root: int, code: int, or_equal: bool, arena: Bytes, spans: Ints, prefixes: Ints) -> int:
+def _peers(trees: Address, root: int, code: int, or_equal: bool, arena: Address, spans: Address, prefixes: Address) -> int:
     """How many rows sort before this one, or before or like it."""
-    return count_before(
-        trees, root, spans[code, START], prefixes[code], or_equal, address(arena), address(spans), address(prefixes), 1
-    )  # fmt: skip
+    return count_before(trees, root, get(spans, 2 * code), get(prefixes, code), or_equal, arena, spans, prefixes, 1)
 
 
 @inlined
-def alike(one: int, other: int, arena: Bytes, spans: Ints, prefixes: Ints) -> bool:
+def alike(one: int, other: int, arena: Address, spans: Address, prefixes: Address) -> bool:
     """Peers."""
     if one == other:
         return True
-    return prefixes[one] == prefixes[other] and same_bytes(
-        address(arena), spans[one, START], address(arena), spans[other, START], prefixes[one]
-    )
+    length = get(prefixes, one)
+    return length == get(prefixes, other) and same_bytes(arena, get(spans, 2 * one), arena, get(spans, 2 * other), length)
 
 
 @kernel
 def _by_key(
-    trees: Address, root: int, code: int, offset: np.int64, forward: bool, or_equal: bool, widened: int,
-    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool,
+    trees: Address, root: int, code: int, offset: int, forward: bool, or_equal: bool, widened: int,
+    arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool,
 ) -> int:  # fmt: skip
     """How many rows sort before the key at a distance from this row's, or before or like it."""
-    start = spans[code, START]
-    if offset == 0 or arena[start] != 1:  # the peers; a NULL is far from everything else
+    start = get(spans, 2 * code)
+    if offset == 0 or load_u8(arena, start) != 1:  # the peers; a NULL is far from everything else
         return _peers(trees, root, code, or_equal, arena, spans, prefixes)
     key = _key_of(arena, start, descending)
-    key, beyond = _shifted(key, offset, forward != descending, floating, -widened if descending else widened)
+    key, beyond = _shifted(key, np.int64(offset), forward != descending, floating, -widened if descending else widened)
     length = _set_bound(arena, key, beyond, descending)
-    return count_before(trees, root, 0, length, or_equal, address(arena), address(spans), address(prefixes), 1)
+    return count_before(trees, root, 0, length, or_equal, arena, spans, prefixes, 1)
+
+
+@inlined
+def _of(specs: Address, f: int, field: int) -> int:
+    return get(specs, f * SPEC_WIDTH + field)
+
+
+@inlined
+def _is_whole(specs: Address, f: int) -> bool:
+    return _of(specs, f, START_KIND) == BEFORE_ALL and _of(specs, f, STOP_KIND) == AFTER_ALL
 
 
 @inlined
@@ -172,38 +188,38 @@ def _within(position: int, size: int) -> int:
 
 @inlined
 def _affected(
-    trees: Address, root: int, rows: int, code: int, here: int, beyond: int, all_changed: bool, specs: Ints, lookups: Ints,
-    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool,
+    trees: Address, root: int, rows: int, code: int, here: int, beyond: int, all_changed: bool,
+    specs: Address, lookups: Address, manner: Address, arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """The rows whose frames can see a change of this one; itself among them, as often as it is there, from `here` to `beyond`."""
     first, stop = here, beyond
-    for f in range(len(specs)):
-        start_kind, stop_kind = specs[f, START_KIND], specs[f, STOP_KIND]
-        if start_kind == BEFORE_ALL and stop_kind == AFTER_ALL:
-            if specs[f, TOUCHES_ALL] != 0 or all_changed:
+    for f in range(get(manner, SPECS)):
+        start_kind, stop_kind = _of(specs, f, START_KIND), _of(specs, f, STOP_KIND)
+        if _is_whole(specs, f):
+            if _of(specs, f, TOUCHES_ALL) != 0 or all_changed:
                 return 0, rows
             continue
         if stop_kind == AFTER_ALL:
             first = 0
-        elif specs[f, BY_KEY] == 0:
-            first = min(first, here - specs[f, STOP_OFFSET])
+        elif _of(specs, f, BY_KEY) == 0:
+            first = min(first, here - _of(specs, f, STOP_OFFSET))
         else:
             back = _by_key(
-                trees, root, code, specs[f, STOP_OFFSET], False, False, -1, arena, spans, prefixes, descending, floating
+                trees, root, code, _of(specs, f, STOP_OFFSET), False, False, -1, arena, spans, prefixes, descending, floating
             )  # fmt: skip
             first = min(first, back)
         if start_kind == BEFORE_ALL:
             stop = rows
-        elif specs[f, BY_KEY] == 0:
-            stop = max(stop, beyond - specs[f, START_OFFSET])
+        elif _of(specs, f, BY_KEY) == 0:
+            stop = max(stop, beyond - _of(specs, f, START_OFFSET))
         else:
             ahead = _by_key(
-                trees, root, code, specs[f, START_OFFSET], False, True, 1, arena, spans, prefixes, descending, floating
+                trees, root, code, _of(specs, f, START_OFFSET), False, True, 1, arena, spans, prefixes, descending, floating
             )  # fmt: skip
             stop = max(stop, ahead)
-    for k in range(len(lookups)):
-        f, at = lookups[k, OF_FRAME], lookups[k, AT]
-        if specs[f, START_KIND] == BEFORE_ALL and specs[f, STOP_KIND] == AFTER_ALL and (here < at or (at < 0 and rows - beyond < -at)):
+    for k in range(get(manner, LOOKUPS)):
+        f, at = get(lookups, LOOKUP_WIDTH * k + OF_FRAME), get(lookups, LOOKUP_WIDTH * k + AT)
+        if _is_whole(specs, f) and (here < at or (at < 0 and rows - beyond < -at)):
             return 0, rows
     return _within(first, rows), _within(stop, rows)
 
@@ -211,7 +227,7 @@ def _affected(
 @inlined
 def _edge(
     trees: Address, root: int, rows: int, kind: int, by_key: bool, offset: int, position: int, code: int, peer: int, is_stop: bool,
-    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool,
+    arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool,
 ) -> int:  # fmt: skip
     """Where a frame begins, or where it ends; `peer` is where the row's peers do."""
     if kind == BEFORE_ALL:
@@ -223,6 +239,24 @@ def _edge(
     if offset == 0:
         return peer
     return _by_key(trees, root, code, offset, True, is_stop, 0, arena, spans, prefixes, descending, floating)
+
+
+@inlined
+def _frame(
+    trees: Address, root: int, rows: int, specs: Address, f: int, position: int, code: int, first_peer: int, after_peers: int,
+    arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool,
+) -> tuple[int, int]:  # fmt: skip
+    """The range of positions that a frame covers."""
+    by_key = _of(specs, f, BY_KEY) != 0
+    start = _edge(
+        trees, root, rows, _of(specs, f, START_KIND), by_key, _of(specs, f, START_OFFSET), position, code, first_peer, False,
+        arena, spans, prefixes, descending, floating,
+    )  # fmt: skip
+    stop = _edge(
+        trees, root, rows, _of(specs, f, STOP_KIND), by_key, _of(specs, f, STOP_OFFSET), position, code, after_peers, True,
+        arena, spans, prefixes, descending, floating,
+    )  # fmt: skip
+    return start, max(start, stop)
 
 
 # --- targets ----------------------------------------------------------------------------------
@@ -248,78 +282,107 @@ def _merged(found: Ints, many: int) -> int:
 
 @inlined
 def _find_intervals(
-    trees: Address, root: int, code: Ints, delta: Ints, begin: int, many: int, all_changed: bool, specs: Ints, lookups: Ints, manner: Ints,
-    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool, as_it_is: bool, places: Ints, found: Ints, progress: Ints,
+    trees: Address, root: int, code: Address, delta: Address, begin: int, many: int, all_changed: bool,
+    specs: Address, lookups: Address, manner: Address, arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool,
+    as_it_is: bool, places: Address, found: Address, progress: Address,
 ) -> int:  # fmt: skip
-    """Ranges of positions, in order, that do not touch one another: all rows that these changes can touch; their number."""
-    rows = size(trees, root)
+    """Ranges of positions with all rows that these changes can touch; their number."""
+    rows, first = size(trees, root), size(trees, root)
     for i in range(many):
+        changed = get(code, begin + i)
         if as_it_is and many == 1:  # mostly: nothing else can have moved it
-            places[i, 1] += delta[begin]
+            here, times = get(places, 0), get(places, 1) + get(delta, begin)
         else:
-            places[i, 0], places[i, 1] = place_and_times(trees, root, code[begin + i], True, address(arena), address(spans))
-        here = places[i, 0]
-        found[i, 0], found[i, 1] = _affected(
-            trees, root, rows, code[begin + i], here, here + places[i, 1], all_changed, specs, lookups,
+            here, times = place_and_times(trees, root, changed, True, arena, spans)
+        put(places, 2 * i, here)
+        put(places, 2 * i + 1, times)
+        start, stop = _affected(
+            trees, root, rows, changed, here, here + times, all_changed, specs, lookups, manner,
             arena, spans, prefixes, descending, floating,
         )  # fmt: skip
+        put(found, 2 * i, start)
+        put(found, 2 * i + 1, stop)
+        first = min(first, start)
         if not as_it_is:
-            progress[SINCE] = here if i == 0 else min(progress[SINCE], here)
-    if manner[IS_RUNNING] != 0:
-        for i in range(1, many):
-            found[0, 0] = min(found[0, 0], found[i, 0])
-        found[0, 1] = rows
-        return 1
-    if many == 1:
-        return 1 if found[0, 0] < found[0, 1] else 0
-    return _merged(found, many)
+            put(progress, SINCE, here if i == 0 else min(get(progress, SINCE), here))
+    if get(manner, IS_RUNNING) == 0:
+        return many
+    put(found, 0, first)
+    put(found, 1, rows)
+    return 1
 
 
 @inlined
 def _first_peer(
-    trees: Address, root: int, position: int, code: int, low: int, at: int, context: Ints, arena: Bytes, spans: Ints, prefixes: Ints
+    trees: Address, root: int, position: int, code: int, low: int, at: int, context: Address,
+    arena: Address, spans: Address, prefixes: Address,
 ) -> int:  # fmt: skip
-    if position == 0 or (position > low and not alike(context[at + position - 1], code, arena, spans, prefixes)):
+    if position == 0 or (position > low and not alike(get(context, at + position - 1), code, arena, spans, prefixes)):
         return position
     return _peers(trees, root, code, False, arena, spans, prefixes)
 
 
 @inlined
 def _after_peers(
-    trees: Address, root: int, rows: int, position: int, code: int, high: int, at: int, context: Ints,
-    arena: Bytes, spans: Ints, prefixes: Ints,
+    trees: Address, root: int, rows: int, position: int, code: int, high: int, at: int, context: Address,
+    arena: Address, spans: Address, prefixes: Address,
 ) -> int:  # fmt: skip
     """Looked for among the rows around it first."""
     behind = position + 1
-    while behind < high and alike(context[at + behind], code, arena, spans, prefixes):
+    while behind < high and alike(get(context, at + behind), code, arena, spans, prefixes):
         behind += 1
     return _peers(trees, root, code, True, arena, spans, prefixes) if behind == high and high < rows else behind
 
 
 @inlined
+def _put_target(target: Address, code: int, position: int, first_peer: int, after_peers: int, dense: int, interval: int) -> None:
+    put(target, CODE, code)
+    put(target, POSITION, position)
+    put(target, FIRST_PEER, first_peer)
+    put(target, AFTER_PEERS, after_peers)
+    put(target, DENSE, dense)
+    put(target, INTERVAL, interval)
+
+
+@inlined
+def _put_interval(interval: Address, begin: int, end: int, rows: int, slot: int, sign: int, shift: int, base: int) -> None:
+    put(interval, BEGIN, begin)
+    put(interval, END, end)
+    put(interval, ROWS, rows)
+    put(interval, SLOT, slot)
+    put(interval, SIGN, sign)
+    put(interval, SHIFT, shift)
+    put(interval, BASE, base)
+
+
+@inlined
 def _describe(
-    trees: Address, root: int, part: int, slot: int, as_it_is: bool, found: Ints, many: int, specs: Ints, lookups: Ints, manner: Ints,
-    arena: Bytes, spans: Ints, prefixes: Ints, descending: bool, floating: bool, distinct: Ints,
-    progress: Ints, targets: Ints, frames: Ints, looked: Ints, intervals: Ints, context: Ints,
+    trees: Address, root: int, part: int, slot: int, as_it_is: bool, found: Address, many: int,
+    specs: Address, lookups: Address, manner: Address,
+    arena: Address, spans: Address, prefixes: Address, descending: bool, floating: bool, distinct: Address,
+    progress: Address, targets: Address, frames: Address, looked: Address, intervals: Address, context: Address,
+    target_room: int, interval_room: int, context_room: int,
 ) -> bool:  # fmt: skip
     """Fill in all targets of these intervals; False, and nothing is, if there is no room."""
-    t, v, c, base = progress[TARGETS], progress[INTERVALS], progress[CONTEXT], progress[SINCE]
-    rows, wants_peers, running = size(trees, root), manner[WANTS_PEERS] != 0, manner[IS_RUNNING] != 0
-    if v + many > len(intervals):
+    t, v, c, base = get(progress, TARGETS), get(progress, INTERVALS), get(progress, CONTEXT), get(progress, SINCE)
+    rows, wants_peers, running = size(trees, root), get(manner, WANTS_PEERS) != 0, get(manner, IS_RUNNING) != 0
+    if v + many > interval_room:
         return False
-    starts = 0
+    starts, many_specs = 0, get(manner, SPECS)
     for i in range(many):
-        first, stop = found[i, 0], found[i, 1]
-        low, high = max(0, first - manner[BACK]), min(rows, stop + manner[AHEAD])
+        first, stop = get(found, 2 * i), get(found, 2 * i + 1)
+        if first >= stop and not running:
+            continue
+        low, high = max(0, first - get(manner, BACK)), min(rows, stop + get(manner, AHEAD))
         if running:
             low, high = min(low, base), rows
-        if t + stop - first > len(targets) or c + high - low > len(context):
+        if t + stop - first > target_room or c + high - low > context_room:
             return False
-        copy_range(trees, root, low, high - low, address(context), c)
+        copy_range(trees, root, low, high - low, context, c)
         at, wide_low, wide_high, peers_until = c - low, low, high, -1
         begin, first_peer, after_peers = t, first, first
         for position in range(first, stop):
-            code = context[at + position]
+            code = get(context, at + position)
             is_peer = position < peers_until
             if wants_peers and not is_peer:
                 first_peer = position
@@ -328,65 +391,59 @@ def _describe(
                 after_peers = _after_peers(trees, root, rows, position, code, high, at, context, arena, spans, prefixes)
                 peers_until = after_peers
                 starts += first_peer == position
-            targets[t, CODE], targets[t, POSITION], targets[t, INTERVAL] = code, position, v
-            targets[t, FIRST_PEER], targets[t, AFTER_PEERS], targets[t, DENSE] = first_peer, after_peers, starts
-            for f in range(len(specs)):
-                by_key = specs[f, BY_KEY] != 0
-                if specs[f, WANTED] == 0:
+            _put_target(targets + 8 * TARGET_WIDTH * t, code, position, first_peer, after_peers, starts, v)
+            frames_here = frames + 16 * many_specs * t
+            for f in range(many_specs):
+                by_key = _of(specs, f, BY_KEY) != 0
+                if _of(specs, f, WANTED) == 0:
                     continue
                 if is_peer and by_key:
-                    begins, ends = frames[t - 1, f, 0], frames[t - 1, f, 1]
+                    begins, ends = get(frames_here, 2 * (f - many_specs)), get(frames_here, 2 * (f - many_specs) + 1)
                 else:
-                    begins = _edge(
-                        trees, root, rows, specs[f, START_KIND], by_key, specs[f, START_OFFSET], position, code, first_peer, False,
-                        arena, spans, prefixes, descending, floating,
+                    begins, ends = _frame(
+                        trees, root, rows, specs, f, position, code, first_peer, after_peers, arena, spans, prefixes, descending, floating
                     )  # fmt: skip
-                    ends = _edge(
-                        trees, root, rows, specs[f, STOP_KIND], by_key, specs[f, STOP_OFFSET], position, code, after_peers, True,
-                        arena, spans, prefixes, descending, floating,
-                    )  # fmt: skip
-                    ends = max(begins, ends)
-                frames[t, f, 0], frames[t, f, 1] = begins, ends
-                if specs[f, SUMMED] != 0:
-                    if specs[f, START_KIND] == BEFORE_ALL:
+                put(frames_here, 2 * f, begins)
+                put(frames_here, 2 * f + 1, ends)
+                if _of(specs, f, SUMMED) != 0:
+                    if _of(specs, f, START_KIND) == BEFORE_ALL:
                         base = min(base, ends)
                     elif begins < ends:
                         wide_low, wide_high = min(wide_low, begins), max(wide_high, ends)
-            for k in range(len(lookups)):
-                begins, ends, nth = frames[t, lookups[k, OF_FRAME], 0], frames[t, lookups[k, OF_FRAME], 1], lookups[k, AT]
+            for k in range(get(manner, LOOKUPS)):
+                f, nth = get(lookups, LOOKUP_WIDTH * k + OF_FRAME), get(lookups, LOOKUP_WIDTH * k + AT)
+                begins, ends = get(frames_here, 2 * f), get(frames_here, 2 * f + 1)
                 place = begins + nth - 1 if nth > 0 else ends + nth
-                if not begins <= place < ends:
-                    looked[t, k] = -1
-                elif low <= place < high:
-                    looked[t, k] = context[at + place]
-                else:
-                    looked[t, k] = kth(trees, root, place)
+                row = -1
+                if begins <= place < ends:
+                    row = get(context, at + place) if low <= place < high else kth(trees, root, place)
+                put(looked, t * get(manner, LOOKUPS) + k, row)
             t += 1
         wide_low = min(wide_low, base) if running else wide_low
         if wide_low < low or wide_high > high:
-            if c + wide_high - wide_low > len(context):
+            if c + wide_high - wide_low > context_room:
                 return False
-            copy_range(trees, root, wide_low, wide_high - wide_low, address(context), c)
+            copy_range(trees, root, wide_low, wide_high - wide_low, context, c)
             low, high = wide_low, wide_high
-        intervals[v, BEGIN], intervals[v, END], intervals[v, ROWS], intervals[v, SLOT] = begin, t, rows, slot
-        intervals[v, SIGN], intervals[v, SHIFT], intervals[v, BASE] = 1 if as_it_is else -1, c - low, base
+        _put_interval(intervals + 8 * INTERVAL_WIDTH * v, begin, t, rows, slot, 1 if as_it_is else -1, c - low, base)
         c += high - low
         v += 1
     if running:
-        _number_peers(targets, progress[TARGETS], t, starts, part, as_it_is, distinct)
-    progress[TARGETS], progress[INTERVALS], progress[CONTEXT], progress[SINCE] = t, v, c, base
+        _number_peers(targets, get(progress, TARGETS), t, starts, part, as_it_is, distinct)
+    put(progress, TARGETS, t)
+    put(progress, INTERVALS, v)
+    put(progress, CONTEXT, c)
+    put(progress, SINCE, base)
     return True
 
 
 @inlined
-def _number_peers(targets: Ints, begin: int, end: int, starts: int, part: int, as_it_is: bool, distinct: Ints) -> None:
+def _number_peers(targets: Address, begin: int, end: int, starts: int, part: int, as_it_is: bool, distinct: Address) -> None:
     """Dense ranks.  Targets go up to the last row, so how many keys there are tells how many are before them."""
-    if not as_it_is:
-        distinct[part] -= starts
+    before = get(distinct, part) if as_it_is else get(distinct, part) - starts
     for t in range(begin, end):
-        targets[t, DENSE] += distinct[part]
-    if as_it_is:
-        distinct[part] += starts
+        put(targets, t * TARGET_WIDTH + DENSE, get(targets, t * TARGET_WIDTH + DENSE) + before)
+    put(distinct, part, before + starts if as_it_is else before)
 
 
 @kernel
@@ -401,7 +458,7 @@ def follow(
     Stops when it is done, when an insert might find no node, when there is no room for what a slot has to say (the caller
     uses up what is there, if that is whole slots, or makes more room, and calls again), or at a row that was never there.
     """
-    trees, text, texts = address(nodes), address(arena), address(spans)
+    trees, text, texts, sorted_by = address(nodes), address(arena), address(spans), address(prefixes)
     while progress[WHERE] < len(slot_part):
         s = progress[WHERE]
         if s + _SOON < len(slot_part):
@@ -424,12 +481,16 @@ def follow(
             return FULL
         had = places[0, 1]
         many = _find_intervals(
-            trees, root, code, delta, first, stop - first, all_changed[s] != 0, specs, lookups, manner,
-            arena, spans, prefixes, descending, floating, as_it_is, places, found, progress,
+            trees, root, address(code), address(delta), first, stop - first, all_changed[s] != 0,
+            address(specs), address(lookups), address(manner), text, texts, sorted_by, descending, floating,
+            as_it_is, address(places), address(found), address(progress),
         )  # fmt: skip
+        many = _merged(found, many) if many > 1 else many
         if not _describe(
-            trees, root, part, s, as_it_is, found, many, specs, lookups, manner,
-            arena, spans, prefixes, descending, floating, distinct, progress, targets, frames, looked, intervals, context,
+            trees, root, part, s, as_it_is, address(found), many, address(specs), address(lookups), address(manner),
+            text, texts, sorted_by, descending, floating, address(distinct), address(progress),
+            address(targets), address(frames), address(looked), address(intervals), address(context),
+            len(targets), len(intervals), len(context),
         ):  # fmt: skip
             places[0, 1], progress[SINCE] = had, since
             return FULL

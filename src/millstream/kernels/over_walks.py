@@ -166,7 +166,7 @@ def by_rank(slot: Ints, rank: Ints) -> Ints:
 def count_keys(part: Ints, code: Ints, arena: Bytes, spans: Ints, prefixes: Ints, distinct: Ints) -> None:
     """Add to each partition how many different sort keys its rows have; they come partition by partition, in order."""
     for i in range(len(part)):
-        if i == 0 or part[i] != part[i - 1] or not alike(code[i - 1], code[i], arena, spans, prefixes):
+        if i == 0 or part[i] != part[i - 1] or not alike(code[i - 1], code[i], address(arena), address(spans), address(prefixes)):
             distinct[part[i]] += 1
 
 

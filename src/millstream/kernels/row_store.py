@@ -71,7 +71,7 @@ class RowStore:
         return codes
 
     def columns(self, codes: Ints) -> list[pa.Array]:
-        words = self._table.keys[codes]
+        words = self._table.keys.take(codes, axis=0)
         return [self._value(words, i) for i in range(len(self._types))]
 
     def column(self, codes: Ints, place: int) -> pa.Array:
@@ -84,7 +84,7 @@ class RowStore:
 
     def _words(self, codes: Ints) -> Ints:
         none = codes < 0
-        words: Ints = self._table.keys[np.maximum(codes, 0)]
+        words: Ints = self._table.keys.take(np.maximum(codes, 0), axis=0)
         return self._rows.nulled(words * ~none[:, None], (~none).astype(np.uint8)) if none.any() else words
 
     @property

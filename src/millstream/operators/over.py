@@ -225,7 +225,7 @@ class _Numbers:
         return differs
 
     def take(self, targets: Ints) -> pa.Array:
-        return pa.array(self.values[targets], self.type)
+        return pa.array(self.values[targets].astype(self.type.to_pandas_dtype()))
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class _Frames:
         self.specs: Ints = np.array([self._spec(frame) for frame in self._specs], np.int64)
         self.lookups: Ints = np.array(list(self._lookups), np.int64).reshape(-1, over_frames.LOOKUP_WIDTH)
         self.counts_keys = any(call.function == "dense_rank" for call in calls)
-        self.manner: Ints = np.array([*self._peers_and_running(), *self._reach()], np.int64)
+        self.manner: Ints = np.array([len(self.specs), len(self.lookups), *self._peers_and_running(), *self._reach()], np.int64)
 
     def spec_of(self, call: OverCall) -> int:
         return self._specs[call.frame]
