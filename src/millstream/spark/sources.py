@@ -150,6 +150,8 @@ class Sources:
                 self._failures[name] = _source_failed(name, error)
                 raise
 
+        # a batch that fails is told by us; one that a stop interrupts is none of the user's business
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         self._failures.pop(name, None)
         writer = frame.writeStream.foreachBatch(each).queryName(f"millstream:{name}")
         query = writer.option("checkpointLocation", str(self._location.checkpoint_dir(name))).start()
