@@ -19,6 +19,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch, WindowInvalid
+from millstream.core.schema import type_name
 from millstream.language.aggregate_binder import result_type
 from millstream.language.aggregate_syntax import FUNCTIONS, read_aggregate
 from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
@@ -100,7 +101,8 @@ class OverBinder:
         result = plan_column(self._call(node, function, window, frame, parameter), node)
         if function in ("lag", "lead") and len(node.expressions) == 3:
             found = plan_column(self._call(node, f"is_{function}", window, frame, parameter), node)
-            default = at_place(exp.paren(node.expressions[2].copy()), node.expressions[2])
+            _, type_ = self.type_of(result)  # the default becomes what the value is, as in Spark
+            default = at_place(exp.cast(node.expressions[2].copy(), type_name(type_), dialect="spark"), node.expressions[2])
             return at_place(exp.If(this=found, true=result, false=default), node)
         return result
 
