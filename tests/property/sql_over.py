@@ -30,10 +30,14 @@ def first_places(w: Writer, scope: Columns) -> str:
     return f"{w.one_of(['row_number()', 'row_number()', 'rank()'])} OVER ({_partition(w, scope)}ORDER BY {_total_order(w, scope)})"
 
 
-def over_call(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
-    """A call of this kind; `whole` are columns that tell rows apart."""
+def over_call(w: Writer, kind: str, scope: Columns, whole: Columns, *, placed: bool) -> str:
+    """A call of this kind; `whole` are columns that tell rows apart.
+
+    `placed` lets it depend on a row's place.  Equal rows have different places, and nobody says which of them has which in
+    two orders: so only one call of a list may do that.
+    """
     exact = [column for column in scope if column.kind != "mean"]
-    is_total = all(column.kind != "mean" for column in whole)
+    is_total = placed and all(column.kind != "mean" for column in whole)
     ways = [_over_all, _by_range] if kind in ("int", "decimal", "double", "mean", "text") else [_over_all]
     if is_total and whole:
         ways += [_by_rows, _by_rows, _neighbour]

@@ -34,7 +34,7 @@ from property.sql_windows import BETWEEN, STREAMS, Column, Item, Relation, Windo
 
 EXACT_KINDS = ("int", "int", "int", "text", "text", "decimal", "double", "time", "bool")
 KINDS = (*EXACT_KINDS, "mean")
-TO_STREAM = (None, None, None, "ISTREAM", "DSTREAM", "RSTREAM")
+TO_STREAM = (None, None, None, None, None, "ISTREAM", "DSTREAM", "RSTREAM")
 MOST_ITEMS = 4  # windowed ones, in a whole query: about so many
 
 
@@ -264,7 +264,7 @@ class Writer:
             return f"{left} CROSS JOIN {right}", [*scope, *own]
         a, b = self.one_of(pairs)
         compared, equal = self.one_of([">=", ">", "<=", "<"]), ""
-        keys = [(one, other) for one in scope for other in own if one.kind == other.kind and one.kind in ("text", "int")]
+        keys = [(one, other) for one in scope for other in own if one.kind == other.kind and one.kind in ("text", "int") and other != b]
         if keys and self.maybe():
             equal = " = ".join(column.name for column in self.one_of(keys))
         nearest = ", ".join([f"{b.name} {'DESC' if '>' in compared else 'ASC'}", *(f"{column.name} DESC NULLS LAST" for column in own)])
@@ -333,11 +333,11 @@ class Writer:
 def selected(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     source, scope = w.source(depth)
     where, scope = w.where(scope, depth), w.shortened(scope)
-    with_over = w.once_in(3)
+    with_over, placed = w.once_in(3), iter([True])
 
     def of_row(kind: str) -> str:
         if with_over and w.maybe():
-            return over_call(w, kind, scope, scope)
+            return over_call(w, kind, scope, scope, placed=next(placed, False))
         return subquery_value(w, kind, scope, depth) if w.once_in(6) else w.value(kind, scope)
 
     listed, columns = w.listed(kinds, of_row)
@@ -366,7 +366,7 @@ def grouped(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
         if not with_over or w.once_in(3):
             return of_group(kind)
         shown = [Column(str(w.one_of(AGGREGATES[other])(w, scope)), other) for other in ("int", "text")]
-        return over_call(w, kind, [*keys, *shown], keys)
+        return over_call(w, kind, [*keys, *shown], keys, placed=True)
 
     listed, columns = w.listed(kinds, of_groups)
     by = f" GROUP BY {_sets(w, keys) if with_sets else ', '.join(key.name for key in keys)}" if keys else ""
@@ -382,8 +382,8 @@ def _having(conditions: Sequence[str]) -> str:
 
 def _sets(w: Writer, keys: Sequence[Column]) -> str:
     names = [key.name for key in keys]
-    some = ["()", *(f"({name})" for name in names), f"({', '.join(names)})"]
-    sets = ", ".join(w.drawn(st.lists(st.sampled_from(some), min_size=1, max_size=3, unique=True)))
+    some = w.drawn(st.lists(st.sampled_from(["()", *(f"({name})" for name in names)]), max_size=2, unique=True))
+    sets = ", ".join({f"({', '.join(names)})": None, **dict.fromkeys(some)})  # each key is in one of them
     return str(w.one_of([f"ROLLUP ({', '.join(names)})", f"CUBE ({', '.join(names)})", f"GROUPING SETS ({sets})"]))
 
 
@@ -396,7 +396,7 @@ def combined(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
 def first_rows(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     """The first rows of each partition, by their places."""
     source, scope = w.source(depth)
-    scope = [column for column in scope if column.kind != "mean"]
+    scope = [column for column in scope if column.kind != "mean"] or [Column("coalesce(1, 2)", "int")]
     where = w.where(scope, depth)
     columns = tuple(Column(w.fresh("c"), column.kind) for column in scope)
     listed = ", ".join(f"{column.name} AS {shown.name}" for column, shown in zip(scope, columns, strict=True))
@@ -404,7 +404,7 @@ def first_rows(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     inner = f"SELECT {listed}, {first_places(w, scope)} AS {place} FROM {source}{where}"
     outer = [*(Column(f"{alias}.{column.name}", column.kind) for column in columns), Column(f"{alias}.{place}", "int")]
     shown, shown_columns = w.listed(kinds, lambda kind: w.value(kind, outer))
-    condition = f"{alias}.{place} {w.one_of(['<=', '<=', '<', '='])} {w.number(1, 3)}"
+    condition = f"{alias}.{place} {w.one_of(['<= 1', '<= 2', '<= 3', '< 3', '= 1', '= 2'])}"
     more = f" AND {w.condition(outer)}" if w.once_in(4) else ""
     return Query(shown_columns, f"FROM ({inner}) AS {alias} WHERE {condition}{more}", shown)
 

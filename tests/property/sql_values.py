@@ -40,9 +40,14 @@ def _negation(w: Writer, scope: Scope, depth: int) -> str:
 
 
 def choice(kind: str) -> Value:
-    return lambda w, scope, depth: (
-        f"CASE WHEN {comparison(w, scope, depth)} THEN {w.value(kind, scope, depth)} ELSE {w.value(kind, scope, depth)} END"
-    )
+    """Of two values, or of one and NULL where no column has this kind: something that differs from row to row."""
+
+    def written(w: Writer, scope: Scope, depth: int) -> str:
+        has_columns = any(column.kind == kind for column in scope)
+        otherwise = f" ELSE {w.value(kind, scope, depth)}" if has_columns else ""
+        return f"CASE WHEN {comparison(w, scope, depth)} THEN {w.value(kind, scope, depth)}{otherwise} END"
+
+    return written
 
 
 LITERALS: dict[str, Callable[[Writer], str]] = {
