@@ -97,6 +97,10 @@ class Windowed:
         return f"({self.select}) AS {alias} {self._window}" if self.select else f"{self.stream} {self._window} AS {alias}"
 
     @property
+    def moves_unseen(self) -> bool:
+        return self.select is not None and self.window is NO_WINDOW
+
+    @property
     def _window(self) -> str:
         if isinstance(self.window, WindowModel):
             return self.window.sql
