@@ -479,7 +479,7 @@ def named_query(w: Writer, depth: int) -> tuple[str, str, tuple[Column, ...]]:
 
 
 SHALLOW_ITEMS = (windowed_stream, windowed_stream, windowed_rows, relation)
-ITEMS = (*SHALLOW_ITEMS, subquery, subquery, named_elsewhere)
+ITEMS = (*SHALLOW_ITEMS, subquery, subquery, named_elsewhere, window_over_named)
 """And the queries that WITH has named, where there are any."""
 
 
