@@ -1,4 +1,4 @@
-"""Streams of random SQL, and what stands for them in FROM: a window over a stream or over its filtered rows.
+"""Streams and a relation of random SQL, and what stands for them in FROM: a window over a stream or over its filtered rows.
 
 A windowed item is written twice: in our language with its window, for the oracle as a table that holds the
 window's contents at one instant.  Those contents come from the definition, row by row.
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from millstream.core.instant import format_instant
 from millstream.plan.window import RowsWindow
-from property.engine_model import WINDOWS, WindowModel
+from property.engine_model import WINDOWS, Bag, WindowModel
 from property.test_rows_window import newest
 
 Stamped = tuple[int, tuple[Any, ...]]  # ts, and (number in order of arrival, cells)
@@ -72,11 +72,12 @@ BETWEEN = [
 NO_WINDOW = WindowModel("", lambda ts, t: ts <= t)
 
 
-def windows(columns: Sequence[Column]) -> st.SearchStrategy[WindowModel | RowsWindow]:
-    """Windows over rows with these columns."""
+def windows(columns: Sequence[Column], *, is_written: bool) -> st.SearchStrategy[WindowModel | RowsWindow]:
+    """Windows over rows with these columns; a stream may also stand there without one."""
     partitions = st.one_of(st.just(()), st.sampled_from([(column.name,) for column in columns]))
-    by_count = st.builds(RowsWindow, st.just("ROWS"), st.integers(1, 4), partitions, st.sampled_from([None, None, 0, 2, 5]))
-    return st.one_of(st.sampled_from(WINDOWS), st.sampled_from([*BETWEEN, NO_WINDOW]), by_count)
+    by_count = st.builds(RowsWindow, st.just("ROWS"), st.integers(1, 4), partitions, st.sampled_from([None, None, None, 2, 5]))
+    unwritten = [] if is_written else [NO_WINDOW]
+    return st.one_of(st.sampled_from([*WINDOWS[:2], *WINDOWS, *unwritten]), st.sampled_from([*WINDOWS[:1], *BETWEEN]), by_count)
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,17 @@ class Windowed:
     select: str | None
     columns: tuple[Column, ...]
     window: WindowModel | RowsWindow
+    name: str | None = None  # of a query that is `select`, which the window is over
 
     def text(self, alias: str) -> str:
+        if self.name is not None:
+            return f"{{{self.name}}} {self._window} AS {alias}"
         # a window over a subquery stands behind its alias
         return f"({self.select}) AS {alias} {self._window}" if self.select else f"{self.stream} {self._window} AS {alias}"
+
+    @property
+    def moves_unseen(self) -> bool:
+        return self.select is not None and self.window is NO_WINDOW
 
     @property
     def _window(self) -> str:
@@ -107,3 +115,26 @@ class Windowed:
         names = [column.name for column in self.columns]
         partition = 1 + names.index(self.window.partition_by[0]) if self.window.partition_by else None
         return newest(list(rows), t, self.window, partition)
+
+
+# --- the relation ---------------------------------------------------------------------------
+
+RELATION = "p"
+CREATE_RELATION = f"CREATE RELATION {RELATION} (k STRING, v INT)"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The relation, which has no window."""
+
+    columns: tuple[Column, ...] = (Column("k", "text"), Column("v", "int"))
+
+    def text(self, alias: str) -> str:
+        return f"{RELATION} AS {alias}"
+
+    def contents(self, rows: Bag) -> list[tuple[Any, ...]]:
+        """Rows behind what tells copies apart, as in a window."""
+        return sorted(((repr(row), copy), *row) for row, n in rows.items() for copy in range(n))
+
+
+Item = Windowed | Relation

@@ -24,13 +24,14 @@ from millstream.core.instant import BEGINNING
 from property.engine_model import CELLS, Action, Bag, StreamModel, actions, sorted_by_time
 from property.engine_run import Engine, engines, running
 from property.sql_queries import RandomQuery, random_queries, table_of
-from property.sql_windows import MORE_CELLS, STREAMS, Stamped, cells_of, columns_of, create_stream
+from property.sql_windows import CREATE_RELATION, MORE_CELLS, RELATION, STREAMS, Stamped, Windowed, cells_of, columns_of, create_stream
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
+from property.test_relations_and_queries import RelationModel
 
-EXAMPLES = int(os.environ.get("MILLSTREAM_SQL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("MILLSTREAM_SQL_EXAMPLES", "25"))
 
 Change = tuple[int, int, tuple[Any, ...]]
-Step = tuple[str, Action]  # the stream that an insertion goes to
+Step = tuple[str, Action]  # the stream or relation that is changed
 
 
 @dataclass(frozen=True)
@@ -49,25 +50,33 @@ def histories(draw: st.DrawFn) -> list[Step]:
     One time in ten it is anything at all, in which most rows are late or never reached by the frontier.
     """
     if draw(st.integers(0, 9)) == 9:
-        return [_step(draw, action) for action in draw(actions(most=12, more_cells=MORE_CELLS))]
-    size = draw(st.integers(12, 40))
+        return [*(_step(draw, action) for action in draw(actions(most=12, more_cells=MORE_CELLS))), ("", ("flush", None))]
+    size = draw(st.integers(15, 40))
     cells = st.tuples(st.integers(-2, 14), *CELLS[1:], *MORE_CELLS)
     rows = sorted_by_time(draw(st.lists(cells, min_size=size, max_size=size)))
     owner = draw(st.lists(st.sampled_from(sorted(STREAMS)), min_size=size, max_size=size))
-    cuts = sorted(draw(st.sets(st.integers(1, size - 1), max_size=2)))
-    history: list[Step] = []
+    cuts = sorted(draw(st.sets(st.integers(1, size - 1), min_size=1, max_size=2)))
+    history: list[Step] = [(RELATION, ("put", draw(st.lists(st.tuples(*CELLS[1:]), max_size=5))))]
     for start, end in zip([0, *cuts], [*cuts, size], strict=True):
         for stream in STREAMS:
             part = [cells_of(stream, row) for row, own in zip(rows[start:end], owner[start:end], strict=True) if own == stream]
             history.append((stream, ("insert", draw(st.permutations(part)) if draw(st.integers(0, 3)) == 0 else part)))
+        history += [(RELATION, draw(relation_changes())) for _ in range(draw(st.integers(0, 2)))]
         history.append(("", (draw(st.sampled_from(["flush", "flush", "lose caches", "reopen"])), None)))
         if draw(st.booleans()):
             history.append(("", ("advance", rows[end - 1][0] - draw(st.integers(1, 3)))))
     return [*history, ("", ("advance", rows[-1][0] + draw(st.integers(0, 12)))), ("", ("flush", None))]
 
 
+def relation_changes() -> st.SearchStrategy[Action]:
+    rows = st.lists(st.tuples(*CELLS[1:]), min_size=1, max_size=4)
+    return st.tuples(st.sampled_from(["put", "put", "take"]), rows)
+
+
 def _step(draw: st.DrawFn, action: Action) -> Step:
     name, argument = action
+    if name == "flush" and draw(st.booleans()):
+        return RELATION, draw(relation_changes())
     stream = draw(st.sampled_from(sorted(STREAMS)))
     return stream, (name, [cells_of(stream, row) for row in argument] if name == "insert" else argument)
 
@@ -76,7 +85,7 @@ def cases() -> st.SearchStrategy[Case]:
     return st.builds(
         Case,
         history=histories(),
-        queries=st.lists(st.tuples(random_queries(), st.sampled_from([0, 0, 0, 2, 5])), min_size=2, max_size=2),
+        queries=st.lists(st.tuples(random_queries(), st.sampled_from([0, 0, 0, 0, 2, 5])), min_size=3, max_size=3),
         slack=st.fixed_dictionaries({stream: st.integers(0, 4) for stream in STREAMS}),
         partition=st.fixed_dictionaries({stream: st.sampled_from([None, *names[1:]]) for stream, names in STREAMS.items()}),
         engine=engines(),
@@ -86,16 +95,22 @@ def cases() -> st.SearchStrategy[Case]:
 @given(case=cases())
 @settings(max_examples=EXAMPLES)
 def test_answers_equal_those_of_duckdb_at_every_instant(case: Case) -> None:
-    models = {stream: StreamModel(case.slack[stream]) for stream in STREAMS}
-    answers = [Answer(query, i, models) for i, (query, _) in enumerate(case.queries)]
-    with running(case.engine, models) as run:
+    world = World({stream: StreamModel(case.slack[stream]) for stream in STREAMS}, RelationModel())
+    answers = [Answer(query, i, world) for i, (query, _) in enumerate(case.queries)]
+    with running(case.engine, world.streams) as run:
         for stream in STREAMS:
             run.db.execute(create_stream(stream, case.slack[stream], case.partition[stream]))
-        for i, (stream, action) in enumerate(case.history):
+        run.db.execute(CREATE_RELATION)
+        for answer in answers:
+            answer.create_streams(run.db)
+        for i, (changed, action) in enumerate(case.history):
             for answer, (_, after) in zip(answers, case.queries, strict=True):
                 if i == min(after, len(case.history) - 1):
                     answer.create(run.db)
-            run.do(action, stream)
+            if changed == RELATION:
+                world.change_relation(run.db, action)
+            else:
+                run.do(action, changed)
         for answer in answers:
             answer.read(run.db)
     for answer in answers:
@@ -111,17 +126,43 @@ def told(case: Case) -> str:
     return "\n".join([f"{case.engine}, slack {case.slack}, partition {case.partition}, {created}", *steps])
 
 
+@dataclass(frozen=True)
+class World:
+    """What queries are over."""
+
+    streams: Mapping[str, StreamModel]
+    relation: RelationModel
+
+    def change_relation(self, db: Database, action: Action) -> None:
+        """From just after the greatest frontier on."""
+        name, rows = action
+        instant = max(model.frontier for model in self.streams.values()) + 1
+        if name == "put":
+            db.insert(RELATION, rows)
+            self.relation.insert(rows, instant)
+        else:
+            db.delete(RELATION, rows)
+            self.relation.delete(rows, instant)
+
+
 class Answer:
     """One query of a database: what the engine says, held against the oracle."""
 
-    def __init__(self, query: RandomQuery, i: int, models: Mapping[str, StreamModel]) -> None:
-        self._query, self._name, self._models = query, f"q{i}", models
+    def __init__(self, query: RandomQuery, i: int, world: World) -> None:
+        self._query, self._name, self._world = query, f"q{i}", world
         self._created = FIRST - 1
+
+    def create_streams(self, db: Database) -> None:
+        """A stream that is created late owes nothing of what was before: these are there from the start."""
+        for name, cql in self._query.named_cql(self._name, is_stream=True):
+            db.execute(f"CREATE QUERY {name} AS {cql}")
 
     def create(self, db: Database) -> None:
         """Up to the frontier of this moment, its changes only add up."""
         self._created = max(self._created, self._frontier())
-        db.execute(f"CREATE QUERY {self._name} AS {self._query.cql}")
+        for name, cql in self._query.named_cql(self._name, is_stream=False):
+            db.execute(f"CREATE QUERY {name} AS {cql}")
+        db.execute(f"CREATE QUERY {self._name} AS {self._query.cql(self._name)}")
 
     def read(self, db: Database) -> None:
         query = db.query(self._name)
@@ -129,7 +170,7 @@ class Answer:
         self._result = answer_of(query.result())
 
     def check(self) -> None:
-        frontier, oracle = self._frontier(), Oracle(self._query, self._models)
+        frontier, oracle = self._frontier(), Oracle(self._query, self._world)
         assert all(instant <= max(frontier, BEGINNING) for instant, _, _ in self._changes), "a change lies beyond the frontier"
         instants = range(self._created, min(frontier, LAST) + 1)
         if self._is_stream:
@@ -149,7 +190,7 @@ class Answer:
                 oracle.expect(Counter(), oracle.elements("DSTREAM", t), t)
 
     def _frontier(self) -> int:
-        return min(self._models[item.stream].frontier for item in self._query.items)
+        return min(self._world.streams[stream].frontier for stream in self._query.streams)
 
 
 # --- the oracle -------------------------------------------------------------------------------
@@ -158,10 +199,10 @@ class Answer:
 class Oracle:
     """The query recomputed by DuckDB, from the windows' contents at an instant."""
 
-    def __init__(self, query: RandomQuery, models: Mapping[str, StreamModel]) -> None:
-        self._query = query
+    def __init__(self, query: RandomQuery, world: World) -> None:
+        self._query, self._world = query, world
         self._duckdb = connection()
-        self._seen = [self._seen_by(i, models[item.stream]) for i, item in enumerate(query.items)]
+        self._seen = {i: self._seen_by(i, item) for i, item in enumerate(query.items) if isinstance(item, Windowed)}
         self._schemas = [pa.schema([(column.name, ARROW[column.kind]) for column in item.columns]) for item in query.items]
         self._answers: dict[Any, Bag] = {}
 
@@ -186,14 +227,18 @@ class Oracle:
 
     def contents(self, t: int) -> list[list[tuple[Any, ...]]]:
         """Of each window: (number in order of arrival, cells)."""
-        return [item.contents(rows, t) for item, rows in zip(self._query.items, self._seen, strict=True)]
+        return [
+            item.contents(self._seen[i], t) if isinstance(item, Windowed) else item.contents(self._world.relation.at(t))
+            for i, item in enumerate(self._query.items)
+        ]
 
     def expect(self, found: Bag, expected: Bag, t: int) -> None:
         assert found == expected, self._report(found, expected, t)
 
-    def _seen_by(self, i: int, model: StreamModel) -> list[Stamped]:
+    def _seen_by(self, i: int, item: Windowed) -> list[Stamped]:
         """The rows that an item's window sees, in order of arrival."""
-        item, rows = self._query.items[i], [(n, *row) for n, row in enumerate(model.rows)]
+        model = self._world.streams[item.stream]
+        rows = [(n, *row) for n, row in enumerate(model.rows)]
         stamps = [row[0] for row in model.rows]
         if item.select is not None:
             schema = pa.schema([("_n", pa.int64()), *((column.name, ARROW[column.kind]) for column in columns_of(item.stream))])
@@ -207,12 +252,12 @@ class Oracle:
     def _report(self, found: Bag, expected: Bag, t: int) -> str:
         windows = [
             f"  {text}\n    before {before}\n    now    {now}"
-            for text, before, now in zip(self._query.item_texts, self.contents(t - 1), self.contents(t), strict=True)
+            for text, before, now in zip(self._query.item_texts(), self.contents(t - 1), self.contents(t), strict=True)
         ]
         too_much, too_little = dict(found - expected), dict(expected - found)
         return "\n".join(
             [
-                f"at {t}: {self._query.cql}", f"oracle: {self._query.oracle}", "windows, rows as (number, cells)", *windows,
+                f"at {t}: {self._query}", f"oracle: {self._query.oracle}", "windows, rows as (number, cells)", *windows,
                 f"expected {dict(expected)}", f"got {dict(found)}", f"too much: {too_much}", f"too little: {too_little}",
             ]
         )  # fmt: skip
