@@ -70,7 +70,7 @@ def known(rows: list[Row]) -> list[int]:
     return [row[2] for row in rows if row[2] is not None]
 
 
-def is_in(value: int | None, values: list[int | None]) -> bool | None:
+def is_in(value: Any, values: list[Any]) -> bool | None:
     if value is not None and value in values:
         return True
     return None if values and (value is None or None in values) else False
@@ -357,6 +357,10 @@ JOINS = {
         "SELECT v, EXISTS (SELECT 1 FROM r {2}) AS some FROM s {0} AS a "
         "WHERE v = 1 OR NOT EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r", "r"),
         lambda a, b, c: Counter((x[2], bool(c)) for x in a if x[2] == 1 or not any(same_key(x, y) for y in b)),
+    ),
+    "in a constant as a value": JoinModel(
+        "SELECT v FROM s {0} AS a WHERE NOT a.k IN (SELECT 'a' FROM r {1}) OR v = 1", ("s", "r"),
+        lambda a, b: Counter((x[2],) for x in a if x[2] == 1 or is_in(x[1], ["a" for _ in b]) is False),
     ),
     "in as a value, by the same name": JoinModel(
         "SELECT v, v IN (SELECT v FROM r {1}) AS there FROM s {0}", ("s", "r"),

@@ -238,8 +238,8 @@ def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr
         part = part.this
     if isinstance(part, exp.EQ) and find_aggregate(part) is None:
         for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
-            inside = [_inside(name, own) for name in ours.find_all(exp.Column)]
-            if inside and all(inside) and not any(_inside(name, own) for name in theirs.find_all(exp.Column)):
+            outside = [not _inside(name, own) for name in theirs.find_all(exp.Column)]
+            if outside and all(outside) and all(_inside(name, own) for name in ours.find_all(exp.Column)):
                 return ours, theirs
     hint = "Write inner column = outer column."
     place = span_of(part) or span_of(value.place)
