@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import DataType
 
 from inline import open_inline
@@ -92,4 +92,6 @@ def _value(value: Any) -> Any:
             return value.astimezone(dt.UTC)
         case list():
             return list(map(_value, value))
+        case Row():
+            return {name: _value(part) for name, part in value.asDict().items()}
     return value
