@@ -21,6 +21,7 @@ from millstream.language.canonical import canonical
 from millstream.language.coercion import BOOLEAN, VOID, is_atomic, named
 from millstream.language.column_names import shown
 from millstream.language.grouping_sets import GROUPING, GROUPING_ID, groups_of, union_of_sets
+from millstream.language.nodes import OverFunction
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, is_value, plan_column
 from millstream.language.spans import span_of
@@ -144,6 +145,9 @@ class Grouping:
         """The column of an aggregate; equal ones share it."""
         written = read_aggregate(node)
         for argument in written.arguments:
+            over = argument.find(OverFunction)
+            if over is not None:
+                raise not_supported(f"OVER inside {written.name}(...)", over, self._scope.sql, "Compute it in a subquery.")
             inner = find_aggregate(argument)
             if inner is not None:
                 hint = "Compute the inner one in a query of its own."

@@ -22,7 +22,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.core.errors import AlreadyExists, ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
 from millstream.language.aggregate_binder import Grouping, refuse_aggregate
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
@@ -38,7 +38,7 @@ from millstream.language.select_list import Item, bind_items, find_alias, refuse
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import split_where, with_condition
-from millstream.language.subquery_values import Value, Values, with_values
+from millstream.language.subquery_values import Value, Values, below_groups, scope_with, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
@@ -81,6 +81,7 @@ class _Binder:
             tree = tree.this
         outer, self._named = self._named, self._with(tree.args.get("with_"))
         try:
+            self._check_unread(tree)
             match tree:
                 case exp.SetOperation():
                     check_set_operation(tree, self._sql)
@@ -121,9 +122,21 @@ class _Binder:
         names = self._named
         if with_ is not None and with_.args.get("recursive"):
             raise not_supported("WITH RECURSIVE", with_, self._sql)
+        own: set[str] = set()
         for cte in with_.expressions if with_ is not None else ():
+            if cte.alias.lower() in own:
+                raise AlreadyExists(f'WITH gives the name "{cte.alias}" twice', span=span_of(cte.args["alias"]), sql=self._sql)
+            own.add(cte.alias.lower())
             names = {**names, cte.alias.lower(): (cte, names)}
         return names
+
+    def _check_unread(self, tree: exp.Expr) -> None:
+        """A query of WITH that nothing reads is checked all the same."""
+        with_ = tree.args.get("with_")
+        read = {table.name.lower() for table in tree.find_all(exp.Table)}
+        for cte in with_.expressions if with_ is not None else ():
+            if cte.alias.lower() not in read:
+                self.named(cte.alias)
 
     def _side(self, tree: exp.Expr) -> BoundSelect:
         while isinstance(tree, exp.Subquery) and tree.is_wrapper:
@@ -154,7 +167,11 @@ class _Binder:
         refuse_over(group.keys, "GROUP BY", self._sql)
         items, places = order_items(order, shown, scope)
         if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
-            bound = self._grouped(source, select, items, Grouping(scope, group.keys, group.sets), scope, values, found)
+            below = below_groups(found, [item.tree for item in items], group.keys)
+            source = with_values(source, below, scope.bare, self, self._sql)
+            grouping = Grouping(scope_with(scope, below, source.plan) if below else scope, group.keys, group.sets)
+            found = [value for value in found if value not in below]
+            bound = self._grouped(source, select, items, grouping, scope, values, found)
         else:
             source = with_values(source, found, scope.bare, self, self._sql)
             bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
@@ -200,6 +217,8 @@ class _Binder:
         having, condition = select.args.get("having"), None
         if having is not None:
             tree, of_having = values.taken_out(having.this, scope)
+            if below_groups(of_having, [tree], []):
+                raise not_supported("a query inside an aggregate of HAVING", having.this, self._sql, "Select the aggregate in a subquery.")
             found = [*found, *of_having]
             condition = self._having(tree, items, grouping, scope)
         bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, above, self, self._sql)

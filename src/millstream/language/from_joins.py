@@ -23,10 +23,12 @@ from millstream.language.join_binder import (
     using,
     with_merged,
 )
-from millstream.language.scope import Scope, Source
+from millstream.language.scalar_predicates import comparison_type
+from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.timed_joins import asof_join, zipper_join
 from millstream.language.unsupported import check_expression, not_supported
+from millstream.plan.expression import column
 from millstream.plan.logical import Plan
 
 
@@ -102,9 +104,16 @@ def _scope_after(join: exp.Join, kind: str, before: Scope, source: Source, sql: 
     sources = [_hiding(own, names) if left_too else own for own in before.sources]
     sources.append(source if kind == "RIGHT" else _hiding(source, names))
     if kind in ("FULL", "ZIPPER") and names:
-        merged = tuple(visible for visible in before.starred if visible.name.lower() in names)
-        sources.insert(0, Source(None, "USING", tuple(replace(visible, column=f"_using_{visible.column}") for visible in merged)))
+        merged = tuple(_merged(visible, source) for visible in before.starred if visible.name.lower() in names)
+        sources.insert(0, Source(None, "USING", merged))
     return Scope(tuple(sources), sql, used=before.used)
+
+
+def _merged(ours: Visible, source: Source) -> Visible:
+    """The column that holds the left's value or the right's, in a type that holds both."""
+    theirs = source.named(ours.name)[0]
+    type_ = comparison_type(column(ours.column, ours.type), column(theirs.column, theirs.type))
+    return Visible(ours.name, f"_using_{ours.column}", type_)
 
 
 def _hiding(source: Source, names: set[str]) -> Source:

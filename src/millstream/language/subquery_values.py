@@ -12,17 +12,17 @@ IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
 from millstream.language.aggregate_binder import Grouping
-from millstream.language.aggregate_syntax import find_aggregate
+from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
-from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, plan_column, value_column
+from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, value_column
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import Selects, unwrapped
@@ -146,6 +146,19 @@ def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
         hint="Give the inner query a name in WITH, and select from that.",
         span=span_of(place),
     )
+
+
+def below_groups(values: list[Value], items: list[exp.Expr], keys: list[exp.Expr]) -> list[Value]:
+    """Those that stand inside an aggregate or a key: they are values of a row, not of a group."""
+    inside = [*keys, *(node for item in items for node in item.walk() if is_aggregate(node))]
+    names = {column.name for tree in inside for column in tree.find_all(exp.Column) if is_value(column)}
+    return [value for value in values if value.name in names]
+
+
+def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
+    """The same names, where expressions may also hold the columns of these values."""
+    columns = tuple(Visible("", value.name, plan.schema[value.name].type) for value in values)
+    return replace(scope, sources=(*scope.sources, Source(None, "a query", columns, frozenset(value.name for value in values))))
 
 
 # --- joins ------------------------------------------------------------------------------------
