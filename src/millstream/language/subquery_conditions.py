@@ -2,7 +2,7 @@
 
     WHERE EXISTS (SELECT 1 FROM r [NOW] WHERE r.k = s.k)     the rows of s that have a partner in r
     WHERE v IN (SELECT w FROM r [NOW])                       the same, with v = w
-    WHERE v NOT IN (SELECT w FROM r [NOW])                   those that have none for which v = w is true or unknown
+    WHERE v NOT IN (SELECT w FROM r [NOW])                   those for which v = w is false for all w
     WHERE s IN (SELECT * FROM r [NOW])                       whole rows of s, column by column; (a, b) IN ... likewise
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
@@ -14,18 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
+import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch
 from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.bound_select import BoundSelect
-from millstream.language.join_binder import anti_join, conjuncts, renamed, semi_join
+from millstream.language.join_binder import anti_join, conjuncts, only, renamed, semi_join
 from millstream.language.scope import Scope, Source, Visible, plan_column
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
-from millstream.language.typed import bind_condition
+from millstream.language.typed import PlanColumns, bind_condition, bind_over
 from millstream.language.unsupported import check_expression
-from millstream.plan.logical import Filter
+from millstream.plan.expression import Named
+from millstream.plan.logical import Aggregate, AggregateCall, Filter, Join, Plan, Project
 
 _SIMPLE = {"expressions", "from_", "joins", "where", "hint"}
 
@@ -77,17 +79,46 @@ def split_where(where: exp.Where | None) -> SplitWhere:
 
 def with_condition(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selects: Selects) -> BoundSelect:
     """The rows of `bound` for which the condition is true."""
-    inner, conditions, both = _inner(bound, scope, condition, selects)
+    inner, conditions, equal, both = _inner(bound, scope, condition, selects)
     if not condition.negated:
-        plan = semi_join(bound.plan, inner.plan, conditions, both)
+        plan = semi_join(bound.plan, inner.plan, [*conditions, *equal], both)
+    elif len(equal) == 1 and not conditions:
+        plan = _without_members(bound.plan, inner.plan, equal[0], both)
     else:
-        plan = anti_join(bound.plan, inner.plan, conditions, both)
+        plan = anti_join(bound.plan, inner.plan, [*conditions, *map(_or_unknown, equal)], both)
     grows_only = bound.grows_only and inner.grows_only and not condition.negated
     return BoundSelect(plan, bound.columns, bound.has_window or inner.has_window, grows_only, mixes_rows=True)
 
 
-def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selects: Selects) -> tuple[BoundSelect, list[exp.Expr], Scope]:
-    """The inner query with columns of its own, the conditions under which its rows are partners, and the scope of both."""
+def _without_members(left: Plan, right: Plan, equal: exp.EQ, both: Scope) -> Plan:
+    """NOT IN: the rows without an equal value, if there is no value at all or if neither they nor the values hold a NULL.
+
+    What is known of the values is one row, which changes only when that does.
+    """
+    empty, unknown, value = "_no value", "_some NULL", Named("_value", bind_over(equal.expression, both, both.sql))
+    counts = (AggregateCall("_all", "count", None, pa.int64()), AggregateCall("_known", "count", value.name, pa.int64()))
+    counted = Aggregate(Project(right, (value,)), (), counts)
+    facts = (
+        Named(empty, bind_over(exp.EQ(this=exp.column("_all"), expression=exp.Literal.number(0)), PlanColumns(counted), both.sql)),
+        Named(unknown, bind_over(exp.GT(this=exp.column("_all"), expression=exp.column("_known")), PlanColumns(counted), both.sql)),
+    )
+    known = Aggregate(Project(counted, facts), (empty, unknown), ())
+    beside = Join(anti_join(left, right, [equal], both), known, ())
+    passes = exp.or_(
+        plan_column(empty, equal),
+        exp.and_(
+            exp.Not(this=exp.Is(this=equal.this.copy(), expression=exp.null())), exp.Not(this=plan_column(unknown, equal)), copy=False
+        ),
+        copy=False,
+    )
+    return only(Filter(beside, bind_condition(passes, PlanColumns(beside), both.sql, "WHERE")), left.schema.names)
+
+
+def _inner(
+    bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selects: Selects
+) -> tuple[BoundSelect, list[exp.Expr], list[exp.EQ], Scope]:
+    """The inner query with columns of its own, the conditions under which its rows are partners (the equalities of IN apart), and
+    the scope of both."""
     query, parts, items = condition.query, [], None
     if _is_simple(query):
         inner, named = selects.from_of(query)
@@ -111,9 +142,8 @@ def _inner(bound: BoundSelect, scope: Scope, condition: SubqueryCondition, selec
             inner = replace(inner, plan=Filter(inner.plan, bind_condition(own.bare(part), own, scope.sql, "WHERE")))
         else:
             conditions.append(_bare(part, own, scope))
-    if condition.operand is not None:
-        conditions += _membership(condition, own, scope, items)
-    return inner, conditions, both
+    equal = _membership(condition, own, scope, items) if condition.operand is not None else []
+    return inner, conditions, equal, both
 
 
 def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:
@@ -129,8 +159,8 @@ def _with_columns(source: Source, columns: list[Visible]) -> Source:
     return replace(source, columns=tuple(columns), merged=frozenset(merged))
 
 
-def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> list[exp.Expr]:
-    """Under these conditions a row of the inner query is what stands before IN or, for NOT IN, may be it."""
+def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: list[exp.Expr] | None) -> list[exp.EQ]:
+    """Under these conditions a row of the inner query is what stands before IN."""
     assert condition.operand is not None
     check_expression(condition.operand, outer.sql)
     ours = _operands(condition.operand, outer)
@@ -142,8 +172,7 @@ def _membership(condition: SubqueryCondition, own: Scope, outer: Scope, items: l
         place = span_of(condition.query) or span_of(condition.place)
         hint = "It has one." if len(ours) == 1 else f"What stands before IN has {len(ours)}."
         raise ArityMismatch(f"the query behind IN has {len(theirs)} columns", hint=hint, span=place, sql=outer.sql)
-    equal = [exp.EQ(this=mine, expression=other) for mine, other in zip(ours, theirs, strict=True)]
-    return [_or_unknown(part) for part in equal] if condition.negated else list(equal)
+    return [exp.EQ(this=mine, expression=other) for mine, other in zip(ours, theirs, strict=True)]
 
 
 def _operands(operand: exp.Expr, outer: Scope) -> list[exp.Expr]:
