@@ -238,7 +238,7 @@ JOINS = {
     ),
     "anti": JoinModel(
         "SELECT * FROM s {0} AS a ANTI JOIN r {1} AS b USING (k)", ("s", "r"),
-        lambda a, b: Counter((at(x[0]), x[1], x[2]) for x in alone(a, b, same_key)),
+        lambda a, b: Counter((x[1], at(x[0]), x[2]) for x in alone(a, b, same_key)),
     ),
     "left, then grouped": JoinModel(
         "SELECT a.k, count(*) AS n, sum(b.v) AS s FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k GROUP BY a.k", ("s", "r"),
