@@ -14,7 +14,7 @@ from millstream.core.errors import InternalError
 from millstream.core.schema import Field, Schema
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
-from millstream.plan.logical import AsOfMatch, Comparison, JoinKey
+from millstream.plan.logical import Comparison, JoinKey, Match
 from millstream.plan.sort_key_sql import sort_key_sql
 from property.histories import (
     Bag,
@@ -50,7 +50,7 @@ class Case:
         keys = [JoinKey(name, name, safe) for name, safe in self.keys.items()]
         tie_sql = sort_key_sql(self.ties) if self.ties else None
         return AsOfJoinOp(
-            self.left, self.right, keys, AsOfMatch("m", self.comparison, "m"), tie_sql, output, EVALUATOR, keeps_left=self.keeps_left
+            self.left, self.right, keys, Match("m", self.comparison, "m"), tie_sql, output, EVALUATOR, keeps_left=self.keeps_left
         )
 
     def slow(self, left: History, right: History, now: int) -> Bag:

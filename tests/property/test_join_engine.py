@@ -353,6 +353,29 @@ JOINS = {
             if n > len(c)
         ),
     ),
+    "above one value": JoinModel(
+        "SELECT k, v FROM s {0} WHERE v * 2 > (SELECT sum(v) FROM r {1})", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2]) for x in a if known(b) and less(sum(known(b)), x[2] and 2 * x[2])),
+    ),
+    "between two values": JoinModel(
+        "SELECT v, count(*) AS n FROM s {0} WHERE v >= (SELECT min(v) FROM r {1}) AND (SELECT max(v) FROM r {1} HAVING count(*) > 1) > v "
+        "AND k IS NOT NULL GROUP BY v", ("s", "r"),
+        lambda a, b: Counter(
+            Counter(
+                x[2] for x in a if None not in x and len(b) > 1 and known(b) and min(known(b)) <= x[2] < max(known(b))
+            ).items()
+        ),
+    ),
+    "not above the value of its key": JoinModel(
+        "SELECT a.k, a.v FROM s {0} AS a WHERE a.v <= (SELECT max(b.v) - 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r"),
+        lambda a, b: Counter(
+            (x[1], x[2]) for x in a if x[2] is not None and x[2] < max(known([y for y in b if same_key(x, y)]), default=-99)
+        ),
+    ),
+    "left, where NULLs fail": JoinModel(
+        "SELECT a.k, a.v, b.v AS w FROM s {0} AS a LEFT JOIN r {1} AS b ON a.k = b.k AND b.v > 0 WHERE a.v + b.v < 4", ("s", "r"),
+        lambda a, b: Counter((x[1], x[2], y[2]) for x, y in pairs(a, b, same_key) if less(0, y[2]) and less(plus(x[2], y[2]), 4)),
+    ),
     "exists or else": JoinModel(
         "SELECT v, EXISTS (SELECT 1 FROM r {2}) AS some FROM s {0} AS a "
         "WHERE v = 1 OR NOT EXISTS (SELECT 1 FROM r {1} AS b WHERE b.k = a.k)", ("s", "r", "r"),

@@ -26,7 +26,7 @@ from millstream.kernels.key_codec import RowCodec
 from millstream.kernels.key_table import codec_for
 from millstream.kernels.order_bytes import Ranges, order_bytes, side_by_side
 
-BOUND = 16
+BOUND = 24
 """So many bytes at the beginning of the arena are nobody's."""
 START, LENGTH = 0, 1
 _SLACK = 1024

@@ -26,6 +26,7 @@ from millstream.language.coercion import (
 )
 from millstream.language.scalar_arithmetic import as_decimal
 from millstream.language.scalar_casts import cast
+from millstream.plan.comparison import compared_as
 from millstream.plan.duckdb_sql import in_template, lowered, text
 from millstream.plan.expression import Expr
 
@@ -40,7 +41,7 @@ def comparison(kind: type[exp.Expr], left: Expr, right: Expr) -> Expr:
     left, right = comparable(left, right)
     if kind in (exp.LT, exp.LTE, exp.GT, exp.GTE):
         check_ordered(left.type)
-    tree = kind(this=left.tree, expression=right.tree)
+    tree = compared_as(kind(this=left.tree, expression=right.tree), left.type)
     return Expr(lowered(tree, f"({{0}} {_WORDS[kind]} {{1}})"), BOOLEAN)
 
 

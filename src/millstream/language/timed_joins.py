@@ -29,7 +29,7 @@ from millstream.language.typed import bind_condition, bind_over
 from millstream.language.unsupported import not_supported
 from millstream.language.windows_below import with_window
 from millstream.plan.expression import Expr
-from millstream.plan.logical import AsOfJoin, AsOfMatch, Comparison, Filter, JoinKey, Plan, Union
+from millstream.plan.logical import AsOfJoin, Comparison, Filter, JoinKey, Match, Plan, Union
 from millstream.plan.window import TimeWindow
 
 _COMPARISONS: dict[type[exp.Expr], tuple[Comparison, Comparison]] = {
@@ -51,7 +51,7 @@ def asof_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], match: ex
     # rows that tie have these columns equal; only 0.0 and -0.0 are equal and yet not the same
     equal = {name for name in right_names if not pa.types.is_floating(right.schema[name].type)}
     ties = tuple(field.name for field in fields if field.name not in equal)
-    return AsOfJoin(left, right, tuple(keys), AsOfMatch(left_names[-1], comparison, right_names[-1]), ties, keeps_left)
+    return AsOfJoin(left, right, tuple(keys), Match(left_names[-1], comparison, right_names[-1]), ties, keeps_left)
 
 
 def zipper_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], within_us: Micros, scope: Scope) -> Plan:

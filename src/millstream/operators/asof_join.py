@@ -36,7 +36,7 @@ from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.operator import Arrays, prefixed, without_prefix
 from millstream.operators.row_table import RowTable
-from millstream.plan.logical import AsOfMatch, JoinKey
+from millstream.plan.logical import JoinKey, Match
 
 _EVERYWHERE = pa.scalar(0, pa.int64())
 """The key of all rows where a join has no keys."""
@@ -49,7 +49,7 @@ class AsOfJoinOp:
     """Two inputs, so not an `Operator`, but the same contract.  The columns of a key, and those of the match, have the same type."""
 
     def __init__(
-        self, left: Schema, right: Schema, keys: Sequence[JoinKey], match: AsOfMatch, tie_sql: str | None, output: Schema,
+        self, left: Schema, right: Schema, keys: Sequence[JoinKey], match: Match, tie_sql: str | None, output: Schema,
         evaluator: Evaluator, *, keeps_left: bool,
     ) -> None:  # fmt: skip
         assert len(output) == len(left) + len(right)

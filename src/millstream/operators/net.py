@@ -25,16 +25,20 @@ class NetOp(Operator):
         self.schema = schema
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
-        keep = ~mixed_instants(frozen(batch.instant), frozen(batch.sign))
-        if keep.all():
-            return batch
-        suspects = np.flatnonzero(~keep)
-        among = batch.take(suspects)
-        keep[suspects] = survivors(frozen(among.instant), frozen(among.sign), *_codes(among.rows)) == 1
-        return batch if keep.all() else batch.take(np.flatnonzero(keep))
+        return netted(batch)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         return input_contents()
+
+
+def netted(batch: SignedBatch) -> SignedBatch:
+    keep = ~mixed_instants(frozen(batch.instant), frozen(batch.sign))
+    if keep.all():
+        return batch
+    suspects = np.flatnonzero(~keep)
+    among = batch.take(suspects)
+    keep[suspects] = survivors(frozen(among.instant), frozen(among.sign), *_codes(among.rows)) == 1
+    return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 
 def _codes(rows: pa.RecordBatch) -> tuple[Ints, int]:

@@ -44,7 +44,7 @@ from millstream.kernels.over_frames import (
 )
 from millstream.kernels.row_store import RowStore
 from millstream.operators.aggregates.aggregate import grown
-from millstream.operators.net import NetOp
+from millstream.operators.net import netted
 from millstream.operators.operator import Arrays, Contents, Operator
 from millstream.operators.over_sums import BoundedFrames, RunningFrames, Summed, WholeFrames
 from millstream.operators.over_targets import Flags, Room, Seen
@@ -67,7 +67,6 @@ class OverOp(Operator):
         self._floating = bool(order_by) and pa.types.is_floating(schema[order_by[0].column].type)
         self._distinct: Ints = np.zeros(0, np.int64)  # sort keys in each partition, if anybody counts them
         self._room = Room(_ROOM, len(self._frames.specs), len(self._frames.lookups))
-        self._net = NetOp(self.schema)
         store = self._partitions.store
         whole = [call for call in calls if _is_summed(call) and call.frame.is_whole]
         self._whole = WholeFrames(whole, schema, store) if whole else None
@@ -83,7 +82,7 @@ class OverOp(Operator):
         out = self._by_instant(slots, rank, changes) if changes else SignedBatch.empty(self.schema)
         self._partitions.forget()
         exact = self._partitions.told_apart and all(change.netted for change in changes)
-        return out if exact else self._net.step(out, frontier)
+        return out if exact else netted(out)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         raise InternalError("OVER keeps its input, not its answer")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.core.errors import InternalError
@@ -24,6 +25,8 @@ from millstream.kernels.ordered_multiset import EMPTY, dump, grown_nodes, keys_i
 from millstream.kernels.row_store import RowStore, SortColumn
 from millstream.operators.operator import Arrays
 from millstream.plan.ordering import SortKey
+
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class SortedPartitions:
         self._touched: Ints = np.empty(0, np.int64)
 
     def slots(self, batch: SignedBatch) -> Slots:
-        codes, parts = self.store.encode(batch.rows.columns), self._parts(batch.rows)
+        codes, parts = self.store.encode(batch.rows.columns), self.parts(batch.rows, self._partition_by)
         self._touched = parts
         self.told_apart &= not any(map(_may_have_twins, batch.rows.columns))
         self.rows += int(batch.sign.sum(dtype=np.int64))
@@ -87,10 +90,18 @@ class SortedPartitions:
     def grow(self) -> None:
         self.nodes = grown_nodes(self.nodes)
 
-    def forget(self) -> None:
-        """After a step: partitions without rows, and rows that are in none."""
+    def keys(self, parts: Ints) -> list[pa.Array]:
+        return self._keys.decode(parts) if self._keys is not None else []
+
+    def forget(self, kept: Ints | None = None, touched: Ints | None = None) -> None:
+        """After a step: partitions without rows, unless there is something `kept` for them (not 0), and rows that are in none.
+
+        `touched` are partitions that may have become idle though none of their rows has changed.
+        """
         if self._keys is not None:
-            self._keys.release(np.unique(self._touched[self.roots[self._touched] == EMPTY]))
+            parts = self._touched if touched is None else np.append(self._touched, touched)
+            empty = self.roots[parts] == EMPTY
+            self._keys.release(np.unique(parts[empty if kept is None else empty & (kept[parts] == 0)]))
         if self.store.is_worth_a_sweep:
             self.store.sweep(keys_in_use(self.nodes))
 
@@ -100,7 +111,12 @@ class SortedPartitions:
 
     def load(self, arrays: Arrays) -> None:
         rows = pa.RecordBatch.from_arrays(arrow_buffers.from_bytes(arrays["rows"]), schema=self._schema.to_arrow())
-        codes, parts, times, done = frozen(self.store.encode(rows.columns)), frozen(self._parts(rows)), frozen(arrays["times"]), 0
+        codes, parts, times, done = (
+            frozen(self.store.encode(rows.columns)),
+            frozen(self.parts(rows, self._partition_by)),
+            frozen(arrays["times"]),
+            0,
+        )
         order = (True, self.store.arena, self.store.spans)
         while (done := restore(self.nodes, self.roots, parts, codes, times, *order, done)) < len(codes):
             self.grow()
@@ -115,10 +131,11 @@ class SortedPartitions:
             frozen(part[start]), np.zeros(len(start), np.int64), frozen(np.append(start, len(part))), frozen(code), frozen(times)
         )  # fmt: skip
 
-    def _parts(self, rows: pa.RecordBatch) -> Ints:
+    def parts(self, rows: pa.RecordBatch, key_columns: Sequence[str]) -> Ints:
+        """The partition of each row: that of its key."""
         if self._keys is None:
             return np.zeros(rows.num_rows, np.int64)
-        codes = self._keys.encode([rows.column(name) for name in self._partition_by])
+        codes = self._keys.encode([rows.column(name) for name in key_columns])
         if self._keys.capacity > len(self.roots):
             self.roots = np.append(self.roots, np.full(self._keys.capacity - len(self.roots), EMPTY, np.int64))
         return codes
@@ -136,7 +153,7 @@ def _may_have_twins(column: pa.Array) -> bool:
     return bool((np.isnan(values) | ((values == 0) & np.signbit(values))).any())
 
 
-def _differs(values: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _differs(values: Ints) -> Flags:
     """Where a value is not that before it; true for the first."""
     differs = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=differs[1:])

@@ -18,7 +18,7 @@ from millstream.core.signed_batch import SignedBatch, Signs
 from millstream.kernels import top_rows
 from millstream.kernels.compiled import Ints
 from millstream.kernels.top_rows import FILLED
-from millstream.operators.net import NetOp
+from millstream.operators.net import netted
 from millstream.operators.operator import Arrays, Contents, Operator
 from millstream.operators.sorted_partitions import Slots, SortedPartitions, never_there
 from millstream.plan.ordering import SortKey
@@ -33,7 +33,6 @@ class TopKOp(Operator):
         self._numbered = number is not None
         self._skipped, self._stop = offset, offset + limit
         self._partitions = SortedPartitions(schema, partition_by, order_by)
-        self._net = NetOp(self.schema)
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
@@ -45,7 +44,7 @@ class TopKOp(Operator):
             columns.append(pa.array((changed[:, 2] + 1).astype(np.int32)))
         self._partitions.forget()
         out = SignedBatch(slots.instant[changed[:, 1]], sign, pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
-        return out if self._partitions.told_apart else self._net.step(out, frontier)
+        return out if self._partitions.told_apart else netted(out)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         raise InternalError("the first rows of an order are not kept apart from the others")

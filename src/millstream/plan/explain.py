@@ -25,6 +25,7 @@ from millstream.plan.logical import (
     Repeat,
     Scan,
     SourceKind,
+    Threshold,
     TopK,
     ToStream,
     Union,
@@ -50,6 +51,7 @@ from millstream.plan.physical import (
     RowWiseStep,
     RStreamExec,
     SourceExec,
+    ThresholdExec,
     TopKExec,
     ToStreamExec,
     UnionExec,
@@ -97,6 +99,8 @@ def _describe(plan: Plan) -> str:
             return f"Join {_keys(plan.keys)}"
         case AsOfJoin():
             return _asof(plan)
+        case Threshold():
+            return _threshold(plan)
         case Union():
             return "Union"
         case Negate():
@@ -147,6 +151,8 @@ def _describe_exec(node: Exec) -> str:
             return f"Join {_keys(node.keys)}, holds the rows of both sides"
         case AsOfJoinExec():
             return f"{_asof(node)}, holds the rows of both sides in order"
+        case ThresholdExec():
+            return f"{_threshold(node)}, holds its rows in order"
         case UnionExec():
             return "Union"
         case NegateExec():
@@ -192,6 +198,10 @@ def _keys(keys: Sequence[JoinKey]) -> str:
 def _asof(node: AsOfJoin | AsOfJoinExec) -> str:
     keys = f" {_keys(node.keys)}" if node.keys else ""
     return f"As-of join {node.match}, {'the next' if node.match.forward else 'the last'}{keys}{', or NULLs' if node.keeps_left else ''}"
+
+
+def _threshold(node: Threshold | ThresholdExec) -> str:
+    return f"Threshold {node.match}{f' {_keys(node.keys)}' if node.keys else ''}"
 
 
 def _describe_step(step: RowWiseStep) -> str:

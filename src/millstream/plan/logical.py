@@ -206,8 +206,8 @@ class Join:
 
 
 @dataclass(frozen=True)
-class AsOfMatch:
-    """`left` compared with `right`: of the right rows for which it holds, the one with the nearest value is the partner."""
+class Match:
+    """A column of the left compared with one of the right."""
 
     left: str
     comparison: Comparison
@@ -215,7 +215,7 @@ class AsOfMatch:
 
     @property
     def forward(self) -> bool:
-        """The partner is the next one, not the last one."""
+        """The right one comes after the left one."""
         return self.comparison in ("<=", "<")
 
     @property
@@ -236,7 +236,7 @@ class AsOfJoin:
     left: Plan
     right: Plan
     keys: tuple[JoinKey, ...]
-    match: AsOfMatch
+    match: Match
     ties: tuple[str, ...]
     keeps_left: bool
 
@@ -248,6 +248,24 @@ class AsOfJoin:
     @property
     def schema(self) -> Schema:
         return Schema(self.left.schema.fields + self.right.schema.fields)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The left rows whose column compares so with that of the right row of equal keys.  The right has at most one row for each key."""
+
+    left: Plan
+    right: Plan
+    keys: tuple[JoinKey, ...]
+    match: Match
+
+    def __post_init__(self) -> None:
+        _require(frozenset(key.left for key in self.keys) | {self.match.left}, self.left.schema, "a threshold")
+        _require(frozenset(key.right for key in self.keys) | {self.match.right}, self.right.schema, "a threshold")
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
 
 
 @dataclass(frozen=True)
@@ -304,7 +322,7 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | AsOfJoin | Union | Negate | Repeat | ToStream
+Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | AsOfJoin | Threshold | Union | Negate | Repeat | ToStream
 
 
 @dataclass(frozen=True)
@@ -324,7 +342,7 @@ def children(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
-        case Join() | AsOfJoin():
+        case Join() | AsOfJoin() | Threshold():
             return (plan.left, plan.right)
         case Union():
             return plan.inputs
@@ -339,7 +357,7 @@ def with_children(plan: Plan, new: Sequence[Plan]) -> Plan:
     match plan:
         case Scan():
             return plan
-        case Join() | AsOfJoin():
+        case Join() | AsOfJoin() | Threshold():
             return replace(plan, left=new[0], right=new[1])
         case Union():
             return Union(tuple(new))

@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey, SourceKind
+from millstream.plan.logical import AggregateCall, JoinKey, Match, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.python_function import PythonFunction
 from millstream.plan.window import WindowSpec
@@ -179,9 +179,18 @@ class AsOfJoinExec:
     left: Exec
     right: Exec
     keys: tuple[JoinKey, ...]
-    match: AsOfMatch
+    match: Match
     tie_sql: str | None  # of bytes in the order of right rows with the same match value; None: they are equal
     keeps_left: bool
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class ThresholdExec:
+    left: Exec
+    right: Exec
+    keys: tuple[JoinKey, ...]
+    match: Match
     schema: Schema
 
 
@@ -239,6 +248,7 @@ Exec = (
     | TopKExec
     | JoinExec
     | AsOfJoinExec
+    | ThresholdExec
     | UnionExec
     | NegateExec
     | RepeatExec
@@ -278,7 +288,7 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
     match node:
         case SourceExec() | ReceiveExec():
             return ()
-        case JoinExec() | AsOfJoinExec():
+        case JoinExec() | AsOfJoinExec() | ThresholdExec():
             return (node.left, node.right)
         case UnionExec():
             return node.inputs
@@ -337,7 +347,7 @@ def keeps_contents(node: Exec) -> bool:
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
-        case OverExec() | TopKExec() | AsOfJoinExec():
+        case OverExec() | TopKExec() | AsOfJoinExec() | ThresholdExec():
             return False
         case _:
             return keeps_contents(node.input)

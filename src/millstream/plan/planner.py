@@ -34,6 +34,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    Threshold,
     TopK,
     ToStream,
     Union,
@@ -62,6 +63,7 @@ from millstream.plan.physical import (
     RStreamExec,
     Single,
     SourceExec,
+    ThresholdExec,
     TopKExec,
     ToStreamExec,
     UnionExec,
@@ -119,6 +121,8 @@ class _Planner:
                 return self._join(plan)
             case AsOfJoin():
                 return self._asof_join(plan)
+            case Threshold():
+                return self._threshold(plan)
             case Union():
                 return self._union(plan)
             case Repeat():
@@ -177,6 +181,12 @@ class _Planner:
         node = AsOfJoinExec(left.node, right.node, plan.keys, plan.match, tie_sql, plan.keeps_left, plan.schema)
         # left rows that can have no partner pass through as they come
         return _Placed(node, left.distribution, netted=left.netted or not plan.keeps_left, append_only=False)
+
+    def _threshold(self, plan: Threshold) -> _Placed:
+        left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)
+        bounds = right.node if right.netted else NetExec(right.node, right.node.schema)  # equal rows have equal keys: they are together
+        node = ThresholdExec(left.node, bounds, plan.keys, plan.match, plan.schema)
+        return _Placed(node, left.distribution, netted=True, append_only=False)
 
     def _side_by_side(self, left: _Placed, right: _Placed, keys: Sequence[JoinKey]) -> tuple[_Placed, _Placed]:
         """Rows that can meet end up in one bucket: both sides split by the same of the keys, as one of them is already if possible."""

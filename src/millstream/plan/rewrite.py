@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 from millstream.plan.logical import Plan, children, with_children
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
+from millstream.plan.rules.drop_padded_rows import drop_padded_rows
 from millstream.plan.rules.fold_constants import fold_constants
+from millstream.plan.rules.follow_threshold import follow_threshold
 from millstream.plan.rules.keep_first_rows import keep_first_rows
 from millstream.plan.rules.merge_filters import merge_filters
 from millstream.plan.rules.merge_projects import merge_projects
 from millstream.plan.rules.prune_columns import prune_columns
 from millstream.plan.rules.push_filter_below_aggregate import push_filter_below_aggregate
 from millstream.plan.rules.push_filter_below_join import push_filter_below_join
+from millstream.plan.rules.push_filter_below_project import push_filter_below_project
 from millstream.plan.rules.push_filter_below_union import push_filter_below_union
 from millstream.plan.rules.push_filter_below_window import push_filter_below_window
 from millstream.plan.rules.push_project_below_window import push_project_below_window
@@ -21,10 +24,13 @@ Rule = Callable[[Plan], Plan]
 
 NODE_RULES: tuple[Rule, ...] = (
     fold_constants,
+    drop_padded_rows,
+    push_filter_below_project,
     push_filter_below_union,
     push_filter_below_aggregate,
     keep_first_rows,
     push_filter_below_join,
+    follow_threshold,
     push_filter_below_window,
     push_project_below_window,
     merge_filters,

@@ -21,13 +21,14 @@ from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.negate import NegateOp
-from millstream.operators.net import NetOp
+from millstream.operators.net import NetOp, netted
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
 from millstream.operators.over import OverOp
 from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.rstream import RStreamOp
+from millstream.operators.threshold import ThresholdOp
 from millstream.operators.time_window import TimeWindowOp
 from millstream.operators.to_stream import ToStreamOp
 from millstream.operators.top_k import TopKOp
@@ -45,6 +46,7 @@ from millstream.plan.physical import (
     RepeatExec,
     RStreamExec,
     SourceExec,
+    ThresholdExec,
     TopKExec,
     ToStreamExec,
     UnionExec,
@@ -66,7 +68,7 @@ class _Node:
 
 @dataclass(frozen=True, eq=False)
 class _JoinNode:
-    operator: JoinOp | AsOfJoinOp
+    operator: JoinOp | AsOfJoinOp | ThresholdOp
     left: _Tree
     right: _Tree
 
@@ -148,6 +150,9 @@ class Circuit:
                     keeps_left=node.keeps_left,
                 )  # fmt: skip
                 return self._added(_JoinNode(nearest, self._build(node.left), self._build(node.right)))
+            case ThresholdExec():
+                threshold = ThresholdOp(node.left.schema, node.right.schema, node.keys, node.match)
+                return self._added(_JoinNode(threshold, self._build(node.left), self._build(node.right)))
             case UnionExec():
                 return _UnionNode(tuple(map(self._build, node.inputs)))
             case RStreamExec():
@@ -229,7 +234,7 @@ class _Step:
         start = operator.start()
         if not len(start):
             return changes
-        return NetOp(operator.schema).step(merge_by_instant([start, changes]), self._frontier)
+        return netted(merge_by_instant([start, changes]))
 
 
 def _contents(tree: _Tree) -> pa.RecordBatch:

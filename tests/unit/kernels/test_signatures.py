@@ -39,7 +39,7 @@ from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
 from millstream.operators.rows_window import RowsWindowOp
-from millstream.plan.logical import AggregateCall, AsOfMatch, JoinKey
+from millstream.plan.logical import AggregateCall, JoinKey, Match
 from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
 from property.histories import no_input
@@ -97,7 +97,7 @@ def test_one_signature_per_kernel() -> None:
 
 
 def as_of(key: str, other: Schema, tie_sql: str | None) -> AsOfJoinOp:
-    match = AsOfMatch("x", ">=", "other_x")
+    match = Match("x", ">=", "other_x")
     return AsOfJoinOp(
         SCHEMA, other, [JoinKey(key, f"other_{key}")], match, tie_sql, Schema((*SCHEMA, *other)), Evaluator(), keeps_left=False
     )

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from millstream.language.parser import parse_one
 from millstream.plan.explain import explain
-from millstream.plan.logical import AsOfJoin, AsOfMatch, JoinKey, Plan, children
+from millstream.plan.logical import AsOfJoin, JoinKey, Match, Plan, children
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
 from unit.language.corpus import bind, error_of
@@ -52,7 +52,7 @@ def test_a_zipper_join_keeps_its_length_in_microseconds() -> None:
 
 def test_an_as_of_join_with_its_sides_swapped() -> None:
     plan = asof_of(bind(ASOF.format(join="LEFT ASOF JOIN", match="q.ts < t.ts", on=" ON t.sym = q.sym")).plan)
-    assert plan.match == AsOfMatch("ts", ">", "ts_2")
+    assert plan.match == Match("ts", ">", "ts_2")
     assert plan.keys == (JoinKey("sym", "sym_2"),)
     assert plan.keeps_left
 

@@ -82,3 +82,65 @@ def test_push_filter_below_aggregate() -> None:
 )
 def test_push_filter_below_aggregate_stays_above(sql: str) -> None:
     assert lines(sql, "push_filter_below_aggregate") == lines(sql, None)
+
+
+def without_indent(sql: str, *rules: str) -> list[str]:
+    plan = bind_query(parse_one(sql).select, catalog(), sql).plan  # type: ignore[union-attr]
+    return [line.strip() for line in _logical(rewrite(plan, off=frozenset(RULES) - set(rules)), 0)]
+
+
+def test_push_filter_below_project() -> None:
+    sql = "SELECT * FROM (SELECT k, v + 1 AS w FROM s [NOW]) WHERE k > 'a' AND w > 1"
+    plan = without_indent(sql, "push_filter_below_project")
+    assert plan[1:4] == ["Filter `w` > 1", "Project k, `v` + 1 AS w", "Filter `k` > 'a'"]
+
+
+@pytest.mark.parametrize(
+    ("where", "inner"),
+    [
+        ("s.v + u.v > 1", True),
+        ("-u.v = cast(s.v AS INT)", True),
+        ("s.v > 1 AND u.v < 3", True),
+        ("coalesce(u.v, 1) > 0", False),
+        ("u.v IS NULL", False),
+        ("u.v > 1 OR s.v > 1", False),
+        ("NOT u.v <=> 1", False),
+        ("s.v > 1", False),
+    ],
+)
+def test_drop_padded_rows(where: str, inner: bool) -> None:
+    plan = without_indent(f"SELECT s.v FROM s [NOW] LEFT JOIN u [NOW] ON s.k = u.k WHERE {where}", "drop_padded_rows", "merge_filters")
+    assert ("Union" in plan) is not inner
+
+
+ONE_ROW = [
+    "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW])",
+    "SELECT k FROM s [NOW] WHERE (SELECT 2 * max(v) FROM u [NOW]) <= v + 1 AND k > 'a'",
+    "SELECT s.k FROM s [NOW], (SELECT v FROM u [NOW] ORDER BY v LIMIT 1) AS o WHERE s.v < o.v",
+    "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW] HAVING count(*) > 1)",
+    "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW] WHERE u.k = s.k)",
+    "SELECT k FROM s [NOW] WHERE v > (SELECT min(v) FROM u [NOW]) AND v < (SELECT max(v) FROM u [NOW])",
+]
+MORE_ROWS = [
+    "SELECT k, m FROM s [NOW], (SELECT max(v) AS m FROM u [NOW]) WHERE v > m",
+    "SELECT k FROM s [NOW] WHERE v > (SELECT count(*) FROM u [NOW] WHERE u.k = s.k)",
+    "SELECT s.k FROM s [NOW], u [NOW] WHERE s.v > u.v",
+    "SELECT s.k FROM s [NOW], (SELECT k, max(v) AS m FROM u [NOW] GROUP BY k) AS o WHERE s.v > o.m",
+    "SELECT s.k FROM s [NOW], (SELECT v FROM u [NOW] ORDER BY v LIMIT 2) AS o WHERE s.v < o.v",
+    "SELECT k FROM s [NOW] WHERE k > (SELECT max(k) FROM u [NOW])",
+    "SELECT k FROM s [NOW] WHERE v = (SELECT max(v) FROM u [NOW])",
+]
+
+
+@pytest.mark.parametrize("sql", ONE_ROW)
+def test_follow_threshold(sql: str) -> None:
+    plan = bind_query(parse_one(sql).select, catalog(), sql).plan  # type: ignore[union-attr]
+    lines = [line.strip() for line in _logical(rewrite(plan), 0)]
+    assert any(line.startswith("Threshold") for line in lines)
+    assert not any(line.startswith("Join") for line in lines)
+
+
+@pytest.mark.parametrize("sql", MORE_ROWS)
+def test_follow_threshold_only_beside_one_row_that_is_not_shown(sql: str) -> None:
+    plan = bind_query(parse_one(sql).select, catalog(), sql).plan  # type: ignore[union-attr]
+    assert not any("Threshold" in line for line in _logical(rewrite(plan), 0))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inline import open_inline
+from millstream.plan.rewrite import RULES
 
 SECOND = 1_000_000
 QUERIES = [
@@ -21,6 +22,10 @@ QUERIES = [
     "SELECT s.v, u.v AS w FROM s [RANGE 3 SECONDS] LEFT JOIN u [RANGE 3 SECONDS] ON s.k = u.k WHERE s.v > 1 AND 2 > 1",
     "SELECT k, count(*) AS n, sum(v) AS t FROM s [RANGE 3 SECONDS] GROUP BY k HAVING k > 'a' AND sum(v) > 1",
     "SELECT f, count(*) AS n FROM s [RANGE 3 SECONDS] GROUP BY f HAVING cast(f AS string) = '0.0'",
+    "SELECT k, v FROM s [RANGE 3 SECONDS] WHERE v > (SELECT avg(v) FROM u [RANGE 4 SECONDS])",
+    "SELECT k, v FROM s [RANGE 3 SECONDS] WHERE v >= (SELECT max(v) FROM u [RANGE 1 SECOND] WHERE u.k = s.k) AND f >= 0",
+    "SELECT s.v, u.v AS w FROM s [RANGE 3 SECONDS] LEFT JOIN u [RANGE 1 SECOND] ON s.k = u.k WHERE s.v + u.v > 4",
+    "SELECT k, w FROM (SELECT k, v + 1 AS w, f FROM s [RANGE 3 SECONDS]) WHERE f >= 0 AND w > 2",
     "SELECT DISTINCT k FROM s [RANGE 3 SECONDS] WHERE k IS NOT NULL",
 ]
 ROWS = [(0, "a", 1, 0.0), (1, "b", 2, -0.0), (1, "b", 3, 1.0), (2, None, None, None), (4, "c", 4, -0.0), (5, "b", 2, 0.0), (9, "a", 9, 1.0)]
@@ -40,7 +45,7 @@ def changes(directory: Path, rules_off: tuple[str, ...]) -> list[list[tuple[Any,
         return [sorted((tuple(row.values()) for row in query.changes().to_pylist()), key=repr) for query in queries]
 
 
-@pytest.mark.parametrize("rule", ["fold_constants", "push_filter_below_union", "push_filter_below_aggregate"])
+@pytest.mark.parametrize("rule", sorted(RULES))
 def test_answers_are_the_same_without_the_rule(tmp_path: Path, rule: str) -> None:
     on, off = changes(tmp_path / "on", ()), changes(tmp_path / "off", (rule,))
     for sql, with_rule, without in zip(QUERIES, on, off, strict=True):

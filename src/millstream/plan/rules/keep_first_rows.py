@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from millstream.plan.comparison import TURNED
 from millstream.plan.expression import Expr
 from millstream.plan.logical import Filter, Over, Plan, Project, TopK
 from millstream.plan.rules.conditions import parts
-
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
 
 def keep_first_rows(plan: Plan) -> Plan:
@@ -74,11 +73,11 @@ def _bounds(predicate: Expr, over: Over, *names: str) -> _Bounds | None:
 def _comparison(tree: exp.Expr, names: tuple[str, ...]) -> tuple[type[exp.Expr], int] | None:
     """How a part compares one of these columns with a whole number: the column first."""
     kind = type(tree)
-    if kind not in _TURNED:
+    if kind not in TURNED:
         return None
     left, right = tree.args["this"].unnest(), tree.args["expression"].unnest()
     if isinstance(left, exp.Literal):
-        left, right, kind = right, left, _TURNED[kind]
+        left, right, kind = right, left, TURNED[kind]
     if isinstance(left, exp.Column) and left.name in names and isinstance(right, exp.Literal) and right.is_int:
         return kind, int(right.name)
     return None

@@ -15,6 +15,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    Threshold,
     TopK,
     ToStream,
     Union,
@@ -64,6 +65,10 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
             ties = plan.ties[: last + 1]
             read = wanted | {plan.match.left, plan.match.right, *ties} | {name for key in plan.keys for name in (key.left, key.right)}
             return replace(plan, ties=ties, left=_pruned(plan.left, read), right=_pruned(plan.right, read))
+        case Threshold():
+            left = wanted | {plan.match.left, *(key.left for key in plan.keys)}
+            right = frozenset({plan.match.right, *(key.right for key in plan.keys)})
+            return replace(plan, left=_pruned(plan.left, left), right=_pruned(plan.right, right))
         case Union():
             # inputs may keep more than is wanted, each something else: only a projection makes them equal again
             return Union(tuple(_exactly(child, wanted) for child in plan.inputs))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.plan.logical import Filter, Join, Plan
+from millstream.plan.logical import Filter, Join, Plan, Threshold
 from millstream.plan.rules.conditions import filtered, parts
 
 
@@ -17,7 +17,8 @@ def push_filter_below_join(plan: Plan) -> Plan:
                                            └─ y
 
     p reads columns of x only, q of y only.  The parts of a condition that are joined by AND move one by one: a pair passes
-    if every part is true of it, and a part that reads one side is as true of the row as of all its pairs.
+    if every part is true of it, and a part that reads one side is as true of the row as of all its pairs.  The same above a
+    threshold, whose rows are those of its left.
 
     Fires only if a part is deterministic: it will run once for the row, and not again for each of its pairs.
     """
@@ -34,5 +35,9 @@ def push_filter_below_join(plan: Plan) -> Plan:
             if not left and not right:
                 return plan
             return filtered(replace(join, left=filtered(join.left, left), right=filtered(join.right, right)), rest)
+        case Filter(Threshold() as threshold, predicate):
+            left = [part for part in parts(predicate) if part.deterministic and part.columns]
+            rest = [part for part in parts(predicate) if part not in left]
+            return filtered(replace(threshold, left=filtered(threshold.left, left)), rest) if left else plan
         case _:
             return plan
