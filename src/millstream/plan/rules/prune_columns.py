@@ -28,7 +28,7 @@ def prune_columns(plan: Plan) -> Plan:
     """Columns that nobody reads are never read from the log nor kept in a window.
 
     A rule over whole plans: it walks down from the root with the set of columns that are wanted.
-    A scan keeps at least one column, for the rows still have to be counted.
+    At least one column stays everywhere, for the rows still have to be counted.
     """
     return _pruned(plan, frozenset(plan.schema.names))
 
@@ -75,7 +75,8 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
         case Negate():
             return replace(plan, input=_pruned(plan.input, wanted))
         case Repeat():
-            return replace(plan, input=_pruned(plan.input, wanted | {plan.copies}))
+            kept_too = wanted if wanted & set(plan.schema.names) else {plan.schema.names[0]}
+            return replace(plan, input=_pruned(plan.input, frozenset(kept_too) | {plan.copies}))
         case ToStream():
             return replace(plan, input=_pruned(plan.input, wanted))
 
