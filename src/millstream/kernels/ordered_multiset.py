@@ -190,15 +190,15 @@ def _place_of(nodes: Address, node: int, first: int, key: int, word: int, by_byt
 
 
 @inlined
-def _holds(nodes: Address, node: int, at: int, key: int) -> bool:
-    return at < get(nodes, node + _USED) and _key(nodes, node, at) == key
+def _holds(nodes: Address, node: int, at: int, key: int, word: int) -> bool:
+    return at < get(nodes, node + _USED) and get(nodes, node + _WORD + at) == word and _key(nodes, node, at) == key
 
 
 @inlined
 def _entry_of(nodes: Address, node: int, key: int, word: int, by_bytes: bool, arena: Address, spans: Address) -> int:
     """The entry of an inner node below which the key belongs: the last whose bound is not after it."""
     j = _place_of(nodes, node, 1, key, word, by_bytes, arena, spans)
-    return j if _holds(nodes, node, j, key) else j - 1
+    return j if _holds(nodes, node, j, key, word) else j - 1
 
 
 @inlined
@@ -259,12 +259,13 @@ def new_ahead() -> Ints:
 
 @inlined
 def _prefetch_node(nodes: Address, node: int, is_leaf: bool) -> None:
+    """What a change will read there; in a leaf it may move all entries, elsewhere keys are seldom asked for."""
     for at in range(0, _CHILD, _LINE):
         prefetch_at(nodes, node + at)
     if not is_leaf:
         for at in range(_CHILD, _KEY, _LINE):
             prefetch_at(nodes, node + at)
-    if get(nodes, _KEYS_AT) == _KEY:
+    elif get(nodes, _KEYS_AT) == _KEY:
         for at in range(_KEY, _KEY + FAN, _LINE):
             prefetch_at(nodes, node + at)
 
@@ -367,7 +368,7 @@ def insert(nodes: Address, root: int, key: int, times: int, by_bytes: bool, aren
         _add_weight(nodes, node, j, times)
         node = get(nodes, node + _CHILD + j)
     j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
-    if not _holds(nodes, node, j, key):
+    if not _holds(nodes, node, j, key, word):
         _open_gap(nodes, node, j)
         _set_entry(nodes, node, j, word, key, 0)
     _add_weight(nodes, node, j, times)
@@ -391,7 +392,7 @@ def delete(nodes: Address, root: int, key: int, path: Address, by_bytes: bool, a
         depth += 1
         node = get(nodes, node + _CHILD + j)
     j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
-    if not _holds(nodes, node, j, key):
+    if not _holds(nodes, node, j, key, word):
         return NOT_THERE
     if _add_weight(nodes, node, j, -1) > 0:
         return root
@@ -527,7 +528,7 @@ def place_and_times(nodes: Address, root: int, key: int, by_bytes: bool, arena: 
     j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
     for i in range(j):
         total += get(nodes, node + _WEIGHT + i)
-    return total, get(nodes, node + _WEIGHT + j) if _holds(nodes, node, j, key) else 0
+    return total, get(nodes, node + _WEIGHT + j) if _holds(nodes, node, j, key, word) else 0
 
 
 @kernel
