@@ -57,8 +57,10 @@ class CodeTable:
 
     def encode_rows(self, rows: Ints) -> Ints:
         """Codes of keys of any width, one row each."""
-        codes, done = np.empty(len(rows), np.int64), 0
-        while (done := _encode_rows(rows, done, codes, self._entries, self.keys, self._live, self._free, self._counters)) < len(rows):
+        codes, words, done = np.empty(len(rows), np.int64), _entry_words(rows), 0
+        while (done := _encode_rows(rows, words, done, codes, self._entries, self.keys, self._live, self._free, self._counters)) < len(
+            rows
+        ):
             self._resize(2 * self.capacity)
         return codes
 
@@ -153,11 +155,32 @@ def _encode_words(
 
 
 @kernel
-def _encode_rows(rows: Ints, start: int, codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> int:
-    """Codes of rows[start:]; the row at which codes ran out, or the number of rows."""
+def _entry_words(rows: Ints) -> Ints:
+    out = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        out[i] = _entry_word(rows, i)
+    return out
+
+
+@inlined
+def _prefetch_row(words: Ints, i: int, entries: Ints, mask: int, keys: Ints) -> None:
+    """Ask for what rows to come will read: first an entry, later the words behind its code."""
+    if i + AHEAD < len(words):
+        prefetch(entries, _home(words[i + AHEAD], mask))
+        code = entries[_home(words[i + AHEAD // 2], mask), 1]
+        if code >= 0:
+            prefetch(keys, code)
+
+
+@kernel
+def _encode_rows(
+    rows: Ints, words: Ints, start: int, codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints
+) -> int:
+    """Codes of rows[start:], of which entries show `words`; the row at which codes ran out, or the number of rows."""
     mask = len(entries) - 1
     for i in range(start, len(rows)):
-        word = _entry_word(rows, i)
+        _prefetch_row(words, i, entries, mask, keys)
+        word = words[i]
         slot = _home(word, mask)
         while entries[slot, 1] >= 0 and not (entries[slot, 0] == word and _same_row(rows, i, keys, entries[slot, 1])):
             slot = (slot + 1) & mask

@@ -5,9 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Signs
-from millstream.kernels.compiled import AHEAD, Bytes, Ints, address, kernel, prefetch_at
+from millstream.kernels.compiled import Bytes, Ints, address, kernel
 from millstream.kernels.extremes import DONE, NEVER_THERE, OUT_OF_NODES
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, copy_keys, delete, has_room, insert, size
+from millstream.kernels.ordered_multiset import (
+    EMPTY,
+    NOT_THERE,
+    TOGETHER,
+    copy_keys,
+    delete,
+    draw_near_turns,
+    has_room,
+    insert,
+    new_ahead,
+    size,
+)
 from millstream.kernels.slots import Places
 
 OUT_OF_ROOM = 3
@@ -36,6 +47,7 @@ def track_lists(
     Stops when an insert might find no node or a list no room: the caller sees to it and calls again.
     """
     some_null, trees, text, texts, way = len(valid) > 0, address(nodes), address(arena), address(spans), address(path)
+    ahead = new_ahead()
     for turn in range(progress[0], len(code)):
         i = order[turn] if len(order) > 0 else turn
         g, s = code[i], slot[i]
@@ -45,8 +57,8 @@ def track_lists(
         if used[0] + 2 * size(trees, roots[g]) + 2 > len(elements):
             progress[0] = turn
             return OUT_OF_ROOM
-        if turn + AHEAD < len(code):
-            prefetch_at(trees, max(0, roots[code[turn + AHEAD]]))
+        if (turn - progress[0]) % TOGETHER == 0:
+            draw_near_turns(turn, code, order, keys, valid, trees, roots, ahead, by_bytes, text, texts)
         if lengths[2 * s] == NOT_NOTED:
             starts[2 * s] = used[0]
             used[0] = copy_keys(trees, roots[g], once, way, address(elements), used[0])

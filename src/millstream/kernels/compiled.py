@@ -146,6 +146,26 @@ def move(typing_context: Any, base: Any, source: Any, target: Any, count: Any) -
 
 
 @intrinsic
+def count_less(typing_context: Any, base: Any, at: Any, first: Any, stop: Any, word: Any) -> Any:
+    """count_less(base, at, first, stop, word): how many of the int64 from at + first up to at + stop are less than the word.
+
+    0 <= first <= stop <= 16; all sixteen from the at-th on are read.
+    """
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        base, at, first, stop, word = args
+        sixteen, bits = ir.VectorType(ir.IntType(64), 16), ir.IntType(64)
+        values = builder.load(builder.bitcast(_place(builder, base, at, 64), sixteen.as_pointer()), align=8, typ=sixteen)
+        lane = builder.insert_element(ir.Constant(sixteen, ir.Undefined), word, ir.IntType(32)(0))
+        words = builder.shuffle_vector(lane, lane, ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16))
+        less = builder.zext(builder.bitcast(builder.icmp_signed("<", values, words), ir.IntType(16)), bits)
+        wanted = builder.sub(builder.shl(bits(1), stop), builder.shl(bits(1), first))
+        return builder.ctpop(builder.and_(less, wanted))
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def prefetch_at(typing_context: Any, base: Any, at: Any) -> Any:
     """prefetch_at(base, at): start to load the at-th int64 into the cache.  Never changes an outcome."""
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import Address, Bytes, Ints, address, bytes_before, inlined, kernel
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, copy_range, count_before, delete, has_room, insert, size
+from millstream.kernels.ordered_multiset import (
+    EMPTY,
+    NOT_THERE,
+    TOGETHER,
+    copy_range,
+    count_before,
+    delete,
+    draw_near_slots,
+    has_room,
+    insert,
+    new_ahead,
+    size,
+)  # fmt: skip
 from millstream.kernels.row_store import START
 
 DONE, OUT_OF_NODES, FULL, NEVER_THERE = range(4)
@@ -108,8 +120,11 @@ def follow(
     Stops when it is done, when an insert might find no node, when the output has no room (the caller makes it and calls
     again), or at a row that was never there.
     """
+    trees, text, texts, ahead = address(nodes), address(arena), address(spans), new_ahead()
     while progress[SLOT] < len(slot_part):
         s = progress[SLOT]
+        if s % TOGETHER == 0 and progress[PHASE] == _LEAVING:
+            draw_near_slots(s, slot_start, slot_part, code, trees, roots, ahead, text, texts)
         part, begin, end, bound = slot_part[s], slot_start[s], slot_start[s + 1], slot_bound[s]
         _lay_out(bounds, part, arena)
         if progress[PHASE] == _LEAVING:

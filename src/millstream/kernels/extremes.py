@@ -5,8 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Signs
-from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, inlined, kernel, prefetch_at
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, delete, greatest, has_room, insert, least
+from millstream.kernels.compiled import Bytes, Ints, address, inlined, kernel
+from millstream.kernels.ordered_multiset import (
+    EMPTY,
+    NOT_THERE,
+    TOGETHER,
+    delete,
+    draw_near_turns,
+    greatest,
+    has_room,
+    insert,
+    least,
+    new_ahead,
+    precedes,
+)
 from millstream.kernels.slots import Places
 
 DONE, OUT_OF_NODES, NEVER_THERE = 0, 1, 2
@@ -15,18 +27,19 @@ NOT_NOTED = 255
 """In `present`: the slot has not begun."""
 
 
+LEAST, GREATEST = 0, 1
+"""Places in `ends`, which has a row for each group; a group without values has none, whatever stands there."""
+
+
 @inlined
-def _note(nodes: Address, root: int, at: int, low: Ints, high: Ints, present: Bytes) -> None:
+def _note(ends: Ints, group: int, root: int, at: int, low: Ints, high: Ints, present: Bytes) -> None:
     present[at] = root != EMPTY
-    if root != EMPTY:
-        low[at], high[at] = least(nodes, root), greatest(nodes, root)
-    else:
-        low[at] = high[at] = 0
+    low[at], high[at] = (ends[group, LEAST], ends[group, GREATEST]) if root != EMPTY else (0, 0)
 
 
 @kernel
 def track_extremes(
-    code: Ints, slot: Places, sign: Signs, order: Ints, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, path: Ints,
+    code: Ints, slot: Places, sign: Signs, order: Ints, keys: Ints, valid: Bytes, nodes: Ints, roots: Ints, ends: Ints, path: Ints,
     by_bytes: bool, arena: Bytes, spans: Ints, progress: Ints, low: Ints, high: Ints, present: Bytes,
 ) -> int:  # fmt: skip
     """Apply the changes, in the given order if there is one, from the progress[0]-th on; both extremes before and after each slot.
@@ -34,26 +47,35 @@ def track_extremes(
     Stops when an insert might find no node (the caller makes room and calls again), or at a value that was never there.
     """
     some_null, trees, text, texts, way = len(valid) > 0, address(nodes), address(arena), address(spans), address(path)
+    ahead = new_ahead()
     for turn in range(progress[0], len(code)):
         if not has_room(trees):
             progress[0] = turn
             return OUT_OF_NODES
-        if turn + AHEAD < len(code):
-            prefetch_at(trees, max(0, roots[code[turn + AHEAD]]))
+        if (turn - progress[0]) % TOGETHER == 0:
+            draw_near_turns(turn, code, order, keys, valid, trees, roots, ahead, by_bytes, text, texts)
         i = order[turn] if len(order) > 0 else turn
-        g, s = code[i], slot[i]
+        g, s, key = code[i], slot[i], keys[i]
         root = roots[g]
         if present[2 * s] == NOT_NOTED:
-            _note(trees, root, 2 * s, low, high, present)
+            _note(ends, g, root, 2 * s, low, high, present)
         if not some_null or valid[i] != 0:
             if sign[i] > 0:
-                root = insert(trees, root, keys[i], 1, by_bytes, text, texts)
+                if root == EMPTY or precedes(key, ends[g, LEAST], by_bytes, text, texts):
+                    ends[g, LEAST] = key
+                if root == EMPTY or precedes(ends[g, GREATEST], key, by_bytes, text, texts):
+                    ends[g, GREATEST] = key
+                root = insert(trees, root, key, 1, by_bytes, text, texts)
             else:
-                root = delete(trees, root, keys[i], way, by_bytes, text, texts)
+                root = delete(trees, root, key, way, by_bytes, text, texts)
                 if root == NOT_THERE:
                     return NEVER_THERE
+                if root != EMPTY and key == ends[g, LEAST]:
+                    ends[g, LEAST] = least(trees, root)
+                if root != EMPTY and key == ends[g, GREATEST]:
+                    ends[g, GREATEST] = greatest(trees, root)
             roots[g] = root
-        _note(trees, root, 2 * s + 1, low, high, present)
+        _note(ends, g, root, 2 * s + 1, low, high, present)
     return DONE
 
 
@@ -71,9 +93,17 @@ def restore(
 
 
 @kernel
-def current_extremes(nodes: Ints, roots: Ints) -> tuple[Ints, Ints, Bytes]:
-    """Both extremes of these multisets as they are now."""
-    low, high, present = np.empty(len(roots), np.int64), np.empty(len(roots), np.int64), np.empty(len(roots), np.uint8)
-    for i in range(len(roots)):
-        _note(address(nodes), roots[i], i, low, high, present)
+def find_ends(nodes: Ints, roots: Ints, ends: Ints) -> None:
+    """Both ends of all multisets, from these alone."""
+    for group in range(len(roots)):
+        if roots[group] != EMPTY:
+            ends[group, LEAST], ends[group, GREATEST] = least(address(nodes), roots[group]), greatest(address(nodes), roots[group])
+
+
+@kernel
+def current_extremes(codes: Ints, roots: Ints, ends: Ints) -> tuple[Ints, Ints, Bytes]:
+    """Both extremes of these groups as they are now."""
+    low, high, present = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64), np.empty(len(codes), np.uint8)
+    for i in range(len(codes)):
+        _note(ends, codes[i], roots[codes[i]], i, low, high, present)
     return low, high, present

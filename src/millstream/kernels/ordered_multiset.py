@@ -2,49 +2,85 @@
 
 Each multiset is a B+ tree.  Nodes are rows of one array, the first row heads the list of free ones:
 
-    entries in use | level (0 = leaf) | FAN keys | FAN weights | FAN children (inner nodes only)
+    entries in use | level (0 = leaf) | FAN words | FAN weights | FAN children (inner nodes only) | FAN keys (not of numbers)
 
 A leaf's entry is a distinct key and how often it is there; an inner entry is a lower bound of its
 subtree's keys (the first one bounds nothing) and how many keys are below.  Full nodes are split on
 the way down, thin ones merged with a neighbour on the way up; what is empty goes back to the list.
 
-Keys are int64 and compare as numbers, or, with `by_bytes`, as ids of an Interner by the bytes behind
-them (its `arena` and `spans`).  A node is named by its place in the array, counted in words; trees are
+Keys are int64 and compare as numbers, or, with `by_bytes`, as ids by the bytes behind them (`arena` and `spans` of an
+Interner or a RowStore).  Words are what is compared first: the number itself, or eight of the bytes, so that other keys' bytes are
+looked for only where words are equal.  A node is named by its place in the array, counted in words; trees are
 worked on through addresses (see compiled.py).  An empty multiset has the root EMPTY.
+
+In large trees nearly every node on the way down is a cache miss.  `draw_near` goes down for several changes at once, so that
+their misses overlap; when they are then made one by one, what they need is near.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.compiled import Address, Ints, address, bytes_before, get, inlined, kernel, move, put
+from millstream.kernels.compiled import (
+    Address,
+    Bytes,
+    Ints,
+    address,
+    bytes_before,
+    count_less,
+    get,
+    inlined,
+    kernel,
+    load_u8,
+    load_u64,
+    move,
+    prefetch_at,
+    put,
+    swapped,
+)
 
 FAN = 15
 EMPTY, NOT_THERE = -1, -2
+NUMBERS, STRINGS, ROWS = range(3)
+"""What keys are: numbers, ids of byte strings, or codes of rows, whose bytes begin with one that says whether they are NULL."""
+TOGETHER = 8
+"""So many changes are drawn near at once."""
 
 _USED, _LEVEL = 0, 1
-_KEY, _WEIGHT, _CHILD = 2, 2 + FAN, 2 + 2 * FAN
-_WORDS = 48
-_NEXT, _FREE = 0, 1
-"""In the first row: a free node, and how many there are.  A free node names the next one in its first word."""
+_WORD, _WEIGHT, _CHILD, _KEY = (2 + i * FAN for i in range(4))
+_NEXT, _FREE, _MANNER, _KEYS_AT = range(4)
+"""In the first row: a free node, and how many there are; what keys are, and where in a node they stand.
+A free node names the next one in its first word."""
 _THIN = FAN * 3 // 4
 """Two neighbours are merged if they have no more entries than this together."""
 _DEEPEST = 40
+_LINE = 8
+_SIGN = np.int64(-(2**63))
+_LEAST, _MOST = _SIGN, ~_SIGN
 
 
-def new_nodes(capacity: int = 64) -> Ints:
+def new_nodes(manner: int, capacity: int = 64) -> Ints:
     """Room for so many nodes, none in use."""
-    nodes = np.zeros((capacity, _WORDS), np.int64)
+    nodes = _room(capacity, _KEY if manner == NUMBERS else _KEY + FAN)
+    nodes[0, _MANNER], nodes[0, _KEYS_AT] = manner, _WORD if manner == NUMBERS else _KEY
     _free_rows(nodes, 1)
     return nodes
 
 
 def grown_nodes(nodes: Ints) -> Ints:
     """The same trees, with twice the room."""
-    larger = np.zeros((2 * len(nodes), _WORDS), np.int64)
+    larger = _room(2 * len(nodes), nodes.shape[1])
     larger[: len(nodes)] = nodes
     _free_rows(larger, len(nodes))
     return larger
+
+
+def _room(rows: int, words: int) -> Ints:
+    """Rows of whole cache lines."""
+    words = -(-words // _LINE) * _LINE
+    space = np.zeros(rows * words + _LINE, np.int64)
+    skipped = -(space.ctypes.data // space.itemsize) % _LINE
+    return space[skipped : skipped + rows * words].reshape(rows, words)
 
 
 def new_path() -> Ints:
@@ -68,7 +104,7 @@ def has_room(nodes: Address) -> bool:
 @kernel
 def _free_rows(nodes: Ints, first: int) -> None:
     for row in range(len(nodes) - 1, first - 1, -1):
-        _give_back(address(nodes), row * _WORDS)
+        _give_back(address(nodes), row * nodes.shape[1])
 
 
 @inlined
@@ -90,51 +126,85 @@ def _give_back(nodes: Address, node: int) -> None:
 
 
 @inlined
-def _before(left: int, right: int, by_bytes: bool, arena: Address, spans: Address) -> bool:
+def _key(nodes: Address, node: int, at: int) -> int:
+    return get(nodes, node + get(nodes, _KEYS_AT) + at)
+
+
+@inlined
+def precedes(left: int, right: int, by_bytes: bool, arena: Address, spans: Address) -> bool:
+    """One key is before another."""
     if not by_bytes:
         return left < right
     return bytes_before(arena, get(spans, 2 * left), get(spans, 2 * left + 1), get(spans, 2 * right), get(spans, 2 * right + 1))
 
 
-@inlined
-def _entry_of(nodes: Address, node: int, key: int, by_bytes: bool, arena: Address, spans: Address) -> int:
-    """The entry of an inner node below which the key belongs: the last whose bound is not after it."""
-    used, j = get(nodes, node + _USED), 0
-    if by_bytes:
-        behind = used  # the entry is in [j, behind)
-        while j + 1 < behind:
-            middle = (j + behind) // 2
-            if _before(key, get(nodes, node + _KEY + middle), by_bytes, arena, spans):
-                behind = middle
-            else:
-                j = middle
-    else:
-        for i in range(1, used):  # to count costs less than to guess where to stop
-            j += get(nodes, node + _KEY + i) <= key
-    return j
+@kernel
+def _leading(nodes: Address, arena: Address, start: int, length: int) -> np.int64:
+    """A word that never decreases as these bytes increase: the first eight, as a number; of a row, those behind its first byte."""
+    if get(nodes, _MANNER) == ROWS and length > 0:
+        flag = load_u8(arena, start)
+        if flag != 1:  # NULL: before or after all values
+            return _LEAST if flag == 0 else _MOST
+        start, length = start + 1, length - 1
+    if length >= 8:
+        return np.int64(swapped(load_u64(arena, start))) ^ _SIGN
+    word = np.uint64(0)
+    for i in range(length):
+        word |= np.uint64(load_u8(arena, start + i)) << np.uint64(56 - 8 * i)
+    return np.int64(word) ^ _SIGN
 
 
 @inlined
-def _place_of(nodes: Address, node: int, key: int, by_bytes: bool, arena: Address, spans: Address) -> int:
-    """The first entry of a leaf that is not before the key."""
-    used, j = get(nodes, node + _USED), 0
-    if by_bytes:
-        last = used  # the place is in [j, last]
+def _word_of(nodes: Address, key: int, by_bytes: bool, arena: Address, spans: Address) -> int:
+    return int(_leading(nodes, arena, get(spans, 2 * key), get(spans, 2 * key + 1))) if by_bytes else key
+
+
+@inlined
+def _words_before(nodes: Address, node: int, first: int, word: int) -> int:
+    """The first entry from `first` on whose word is not less."""
+    return first + count_less(nodes, node + _WORD, first, get(nodes, node + _USED), word)
+
+
+@inlined
+def _behind_equal(nodes: Address, node: int, at: int, word: int) -> int:
+    """The first entry from `at` on with another word."""
+    used = get(nodes, node + _USED)
+    while at < used and get(nodes, node + _WORD + at) == word:
+        at += 1
+    return at
+
+
+@inlined
+def _place_of(nodes: Address, node: int, first: int, key: int, word: int, by_bytes: bool, arena: Address, spans: Address) -> int:
+    """The first entry from `first` on that is not before the key."""
+    j = _words_before(nodes, node, first, word)
+    if by_bytes and j < get(nodes, node + _USED) and get(nodes, node + _WORD + j) == word:
+        last = _behind_equal(nodes, node, j, word)  # the place is in [j, last]
         while j < last:
             middle = (j + last) // 2
-            if _before(get(nodes, node + _KEY + middle), key, by_bytes, arena, spans):
+            if precedes(_key(nodes, node, middle), key, by_bytes, arena, spans):
                 j = middle + 1
             else:
                 last = middle
-    else:
-        for i in range(used):
-            j += get(nodes, node + _KEY + i) < key
     return j
 
 
 @inlined
-def _set_entry(nodes: Address, node: int, at: int, key: int, weight: int) -> None:
-    put(nodes, node + _KEY + at, key)
+def _holds(nodes: Address, node: int, at: int, key: int, word: int) -> bool:
+    return at < get(nodes, node + _USED) and get(nodes, node + _WORD + at) == word and _key(nodes, node, at) == key
+
+
+@inlined
+def _entry_of(nodes: Address, node: int, key: int, word: int, by_bytes: bool, arena: Address, spans: Address) -> int:
+    """The entry of an inner node below which the key belongs: the last whose bound is not after it."""
+    j = _place_of(nodes, node, 1, key, word, by_bytes, arena, spans)
+    return j if _holds(nodes, node, j, key, word) else j - 1
+
+
+@inlined
+def _set_entry(nodes: Address, node: int, at: int, word: int, key: int, weight: int) -> None:
+    put(nodes, node + _WORD + at, word)
+    put(nodes, node + get(nodes, _KEYS_AT) + at, key)
     put(nodes, node + _WEIGHT + at, weight)
 
 
@@ -148,10 +218,12 @@ def _add_weight(nodes: Address, node: int, at: int, weight: int) -> int:
 @inlined
 def _copy(nodes: Address, source: int, i: int, target: int, j: int, count: int) -> None:
     """Copy entries of one node, from i on, over those of another (or the same), from j on."""
-    move(nodes, source + _KEY + i, target + _KEY + j, count)
+    move(nodes, source + _WORD + i, target + _WORD + j, count)
     move(nodes, source + _WEIGHT + i, target + _WEIGHT + j, count)
     if get(nodes, source + _LEVEL) > 0:
         move(nodes, source + _CHILD + i, target + _CHILD + j, count)
+    if get(nodes, _KEYS_AT) == _KEY:
+        move(nodes, source + _KEY + i, target + _KEY + j, count)
 
 
 @inlined
@@ -176,6 +248,82 @@ def _weight(nodes: Address, node: int) -> int:
     return total
 
 
+# --- ahead of several changes -----------------------------------------------------------------
+
+
+@inlined
+def new_ahead() -> Ints:
+    """Scratch space for `draw_near`: where each change begins, its key and its word."""
+    return np.zeros((3, TOGETHER), np.int64)
+
+
+@inlined
+def _prefetch_node(nodes: Address, node: int, is_leaf: bool) -> None:
+    """What a change will read there; in a leaf it may move all entries, elsewhere keys are seldom asked for."""
+    for at in range(0, _CHILD, _LINE):
+        prefetch_at(nodes, node + at)
+    if not is_leaf:
+        for at in range(_CHILD, _KEY, _LINE):
+            prefetch_at(nodes, node + at)
+    elif get(nodes, _KEYS_AT) == _KEY:
+        for at in range(_KEY, _KEY + FAN, _LINE):
+            prefetch_at(nodes, node + at)
+
+
+@kernel
+def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: Address, spans: Address) -> None:
+    """Start to load what changes of these keys below these roots will read.  Never changes an outcome."""
+    node_of, key_of, word_of = ahead, ahead + 8 * TOGETHER, ahead + 16 * TOGETHER
+    for i in range(many):
+        if get(node_of, i) != EMPTY:
+            _prefetch_node(nodes, get(node_of, i), False)
+        if by_bytes:
+            prefetch_at(spans, 2 * get(key_of, i))
+    if by_bytes:
+        for i in range(many):
+            prefetch_at(arena + get(spans, 2 * get(key_of, i)), 0)
+    for i in range(many):
+        put(word_of, i, _word_of(nodes, get(key_of, i), by_bytes, arena, spans))
+    inner = True
+    while inner:
+        inner = False
+        for i in range(many):
+            node = get(node_of, i)
+            level = get(nodes, node + _LEVEL) if node != EMPTY else 0
+            if level > 0:
+                child = get(nodes, node + _CHILD + _words_before(nodes, node, 1, get(word_of, i) + 1) - 1)
+                put(node_of, i, child)
+                _prefetch_node(nodes, child, level == 1)
+                inner |= level > 1
+
+
+@kernel
+def draw_near_turns(
+    turn: int, code: Ints, order: Ints, keys: Ints, valid: Bytes, nodes: Address, roots: Ints, ahead: Ints,
+    by_bytes: bool, arena: Address, spans: Address,
+) -> None:  # fmt: skip
+    """The same for the next changes of groups, in the given order if there is one."""
+    many = min(TOGETHER, len(code) - turn)
+    for t in range(many):
+        i = order[turn + t] if len(order) > 0 else turn + t
+        there = len(valid) == 0 or valid[i] != 0
+        ahead[0, t], ahead[1, t] = roots[code[i]] if there else EMPTY, keys[i] if there else 0
+    draw_near(nodes, many, address(ahead), by_bytes, arena, spans)
+
+
+@kernel
+def draw_near_slots(
+    slot: int, slot_start: Ints, slot_part: Ints, code: Ints, nodes: Address, roots: Ints, ahead: Ints, arena: Address, spans: Address
+) -> None:
+    """The same for the first changes of the next slots, whose rows are code[slot_start[s]:slot_start[s + 1]]."""
+    many = 0
+    for s in range(slot, min(slot + TOGETHER, len(slot_part))):
+        if slot_start[s] < slot_start[s + 1]:
+            ahead[0, many], ahead[1, many] = roots[slot_part[s]], code[slot_start[s]]
+            many += 1
+    draw_near(nodes, many, address(ahead), True, arena, spans)
+
+
 # --- insert -----------------------------------------------------------------------------------
 
 
@@ -190,7 +338,7 @@ def _split(nodes: Address, parent: int, at: int) -> None:
     put(nodes, right + _USED, FAN - half)
     moved = _weight(nodes, right)
     _open_gap(nodes, parent, at + 1)
-    _set_entry(nodes, parent, at + 1, get(nodes, right + _KEY), moved)
+    _set_entry(nodes, parent, at + 1, get(nodes, right + _WORD), _key(nodes, right, 0), moved)
     put(nodes, parent + _CHILD + at + 1, right)
     _add_weight(nodes, parent, at, -moved)
 
@@ -200,7 +348,7 @@ def _raise_root(nodes: Address, root: int) -> int:
     """A new root above a full one."""
     above = _take(nodes, get(nodes, root + _LEVEL) + 1)
     put(nodes, above + _USED, 1)
-    _set_entry(nodes, above, 0, get(nodes, root + _KEY), _weight(nodes, root))
+    _set_entry(nodes, above, 0, get(nodes, root + _WORD), _key(nodes, root, 0), _weight(nodes, root))
     put(nodes, above + _CHILD, root)
     _split(nodes, above, 0)
     return above
@@ -213,19 +361,18 @@ def insert(nodes: Address, root: int, key: int, times: int, by_bytes: bool, aren
         root = _take(nodes, 0)
     elif get(nodes, root + _USED) == FAN:
         root = _raise_root(nodes, root)
-    node = root
+    node, word = root, _word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
-        j = _entry_of(nodes, node, key, by_bytes, arena, spans)
+        j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         if get(nodes, get(nodes, node + _CHILD + j) + _USED) == FAN:
             _split(nodes, node, j)
-            if not _before(key, get(nodes, node + _KEY + j + 1), by_bytes, arena, spans):
-                j += 1
+            j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         _add_weight(nodes, node, j, times)
         node = get(nodes, node + _CHILD + j)
-    j = _place_of(nodes, node, key, by_bytes, arena, spans)
-    if j == get(nodes, node + _USED) or get(nodes, node + _KEY + j) != key:
+    j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
+    if not _holds(nodes, node, j, key, word):
         _open_gap(nodes, node, j)
-        _set_entry(nodes, node, j, key, 0)
+        _set_entry(nodes, node, j, word, key, 0)
     _add_weight(nodes, node, j, times)
     return root
 
@@ -238,16 +385,16 @@ def delete(nodes: Address, root: int, key: int, path: Address, by_bytes: bool, a
     """One `key` less in the multiset; its root from now on, or NOT_THERE (and a broken tree)."""
     if root == EMPTY:
         return NOT_THERE
-    node, depth = root, 0
+    node, depth, word = root, 0, _word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
-        j = _entry_of(nodes, node, key, by_bytes, arena, spans)
+        j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         _add_weight(nodes, node, j, -1)
         put(path, 2 * depth, node)
         put(path, 2 * depth + 1, j)
         depth += 1
         node = get(nodes, node + _CHILD + j)
-    j = _place_of(nodes, node, key, by_bytes, arena, spans)
-    if j == get(nodes, node + _USED) or get(nodes, node + _KEY + j) != key:
+    j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
+    if not _holds(nodes, node, j, key, word):
         return NOT_THERE
     if _add_weight(nodes, node, j, -1) > 0:
         return root
@@ -266,6 +413,8 @@ def _thin_out(nodes: Address, parent: int, at: int) -> bool:
         _give_back(nodes, child)
         _close_gap(nodes, parent, at)
         return True
+    if 2 * used > _THIN:  # its neighbours are not near; a thinner one will ask
+        return False
     if at + 1 < get(nodes, parent + _USED) and used + get(nodes, get(nodes, parent + _CHILD + at + 1) + _USED) <= _THIN:
         _merge(nodes, parent, at)
         return True
@@ -283,7 +432,8 @@ def _merge(nodes: Address, parent: int, at: int) -> None:
     _copy(nodes, right, 0, left, used, more)
     if get(nodes, left + _LEVEL) > 0:
         # an inner node's first bound may be too high: its parent's is the one that holds
-        put(nodes, left + _KEY + used, get(nodes, parent + _KEY + at + 1))
+        put(nodes, left + _WORD + used, get(nodes, parent + _WORD + at + 1))
+        put(nodes, left + get(nodes, _KEYS_AT) + used, _key(nodes, parent, at + 1))
     put(nodes, left + _USED, used + more)
     _add_weight(nodes, parent, at, get(nodes, parent + _WEIGHT + at + 1))
     _give_back(nodes, right)
@@ -317,7 +467,7 @@ def least(nodes: Address, root: int) -> int:
     node = root
     while get(nodes, node + _LEVEL) > 0:
         node = get(nodes, node + _CHILD)
-    return get(nodes, node + _KEY)
+    return _key(nodes, node, 0)
 
 
 @inlined
@@ -326,7 +476,7 @@ def greatest(nodes: Address, root: int) -> int:
     node = root
     while get(nodes, node + _LEVEL) > 0:
         node = get(nodes, node + _CHILD + get(nodes, node + _USED) - 1)
-    return get(nodes, node + _KEY + get(nodes, node + _USED) - 1)
+    return _key(nodes, node, get(nodes, node + _USED) - 1)
 
 
 @kernel
@@ -339,7 +489,7 @@ def kth(nodes: Address, root: int, k: int) -> int:
             k -= get(nodes, node + _WEIGHT + j)
             j += 1
         if get(nodes, node + _LEVEL) == 0:
-            return get(nodes, node + _KEY + j)
+            return _key(nodes, node, j)
         node = get(nodes, node + _CHILD + j)
 
 
@@ -361,7 +511,7 @@ def copy_keys(nodes: Address, root: int, once: bool, path: Address, out: Address
             put(path, 2 * depth + 1, 0)
             continue
         for _ in range(1 if once else get(nodes, node + _WEIGHT + j)):
-            put(out, at, get(nodes, node + _KEY + j))
+            put(out, at, _key(nodes, node, j))
             at += 1
     return at
 
@@ -371,36 +521,41 @@ def place_and_times(nodes: Address, root: int, key: int, by_bytes: bool, arena: 
     """How many keys are before this one, and how often it is there."""
     if root == EMPTY:
         return 0, 0
-    node, total = root, 0
+    node, total, word = root, 0, _word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
-        j = _entry_of(nodes, node, key, by_bytes, arena, spans)
+        j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         for i in range(j):
             total += get(nodes, node + _WEIGHT + i)
         node = get(nodes, node + _CHILD + j)
-    j = _place_of(nodes, node, key, by_bytes, arena, spans)
+    j = _place_of(nodes, node, 0, key, word, by_bytes, arena, spans)
     for i in range(j):
         total += get(nodes, node + _WEIGHT + i)
-    there = j < get(nodes, node + _USED) and get(nodes, node + _KEY + j) == key
-    return total, get(nodes, node + _WEIGHT + j) if there else 0
+    return total, get(nodes, node + _WEIGHT + j) if _holds(nodes, node, j, key, word) else 0
 
 
 @kernel
 def count_before(
     nodes: Address, root: int, start: int, length: int, or_equal: bool, arena: Address, spans: Address, lengths: Address, stride: int
 ) -> int:
-    """How many keys are before a range of bytes, or also equal to it.  The multiset is ordered by bytes.
+    """How many keys are before a range of bytes, or also equal to it.  The multiset is one of rows.
 
     Only the first so many bytes of a key count: lengths[key * stride].
     """
     if root == EMPTY:
         return 0
+    word, told = _leading(nodes, arena, start, length), _told(length)
     node, total = root, 0
     while True:
-        leaf, behind = get(nodes, node + _LEVEL) == 0, get(nodes, node + _USED)
+        leaf, used = get(nodes, node + _LEVEL) == 0, get(nodes, node + _USED)
         j = 0 if leaf else 1
+        while j < used and (get(nodes, node + _WORD + j) & told) < (word & told):
+            j += 1
+        behind = j
+        while behind < used and (get(nodes, node + _WORD + behind) & told) == (word & told):
+            behind += 1
         while j < behind:  # the first entry that is not before them is in [j, behind]
             middle = (j + behind) // 2
-            key = get(nodes, node + _KEY + middle)
+            key = _key(nodes, node, middle)
             here, many = get(spans, 2 * key), get(lengths, key * stride)
             before = not bytes_before(arena, start, length, here, many) if or_equal else bytes_before(arena, here, many, start, length)
             if before:
@@ -412,6 +567,12 @@ def count_before(
         if leaf:
             return total
         node = get(nodes, node + _CHILD + j - 1)
+
+
+@inlined
+def _told(length: int) -> np.int64:
+    """The bits of a row's word that so many of its bytes tell: a longer row that begins with them may have others behind."""
+    return np.int64(0) if length <= 1 else np.int64(-1) << np.int64(8 * max(0, 9 - length))
 
 
 @kernel
@@ -431,7 +592,7 @@ def copy_range(nodes: Address, root: int, first: int, count: int, out: Address, 
         while j < get(nodes, node + _USED) and at < stop:
             many = min(get(nodes, node + _WEIGHT + j) - skip, stop - at)
             for _ in range(many):
-                put(out, at, get(nodes, node + _KEY + j))
+                put(out, at, _key(nodes, node, j))
                 at += 1
             first += many
             skip = 0
@@ -446,7 +607,7 @@ def keys_in_use(nodes: Ints) -> Ints:
     for row in range(1, len(nodes)):
         if nodes[row, _LEVEL] >= 0:
             for j in range(nodes[row, _USED]):
-                out[n] = nodes[row, _KEY + j]
+                out[n] = nodes[row, nodes[0, _KEYS_AT] + j]
                 n += 1
     return out[:n]
 
@@ -455,11 +616,11 @@ def keys_in_use(nodes: Ints) -> Ints:
 def dump(nodes: Ints, roots: Ints) -> Ints:
     """Rows of (place in `roots`, key, how often), in key order inside each multiset."""
     out = np.empty((64, 3), np.int64)
-    n = 0
+    n, words, keys_at = 0, nodes.shape[1], nodes[0, _KEYS_AT]
     path = np.empty((_DEEPEST, 2), np.int64)
     for place in range(len(roots)):
         depth = 0 if roots[place] != EMPTY else -1
-        path[0, 0], path[0, 1] = roots[place] // _WORDS, 0
+        path[0, 0], path[0, 1] = roots[place] // words, 0
         while depth >= 0:
             row, j = path[depth, 0], path[depth, 1]
             if j == nodes[row, _USED]:
@@ -468,10 +629,10 @@ def dump(nodes: Ints, roots: Ints) -> Ints:
             path[depth, 1] += 1
             if nodes[row, _LEVEL] > 0:
                 depth += 1
-                path[depth, 0], path[depth, 1] = nodes[row, _CHILD + j] // _WORDS, 0
+                path[depth, 0], path[depth, 1] = nodes[row, _CHILD + j] // words, 0
                 continue
             if n == len(out):
                 out = np.concatenate((out, np.empty_like(out)))
-            out[n, 0], out[n, 1], out[n, 2] = place, nodes[row, _KEY + j], nodes[row, _WEIGHT + j]
+            out[n, 0], out[n, 1], out[n, 2] = place, nodes[row, keys_at + j], nodes[row, _WEIGHT + j]
             n += 1
     return out[:n]

@@ -33,19 +33,21 @@ from millstream.kernels.compiled import (
     kernel,
     load_u8,
     load_u64,
-    prefetch_at,
     put,
     same_bytes,
     swapped,
 )
 from millstream.kernels.ordered_multiset import (
     NOT_THERE,
+    TOGETHER,
     copy_range,
     count_before,
     delete,
+    draw_near_slots,
     has_room,
     insert,
     kth,
+    new_ahead,
     place_and_times,
     size,
 )
@@ -74,7 +76,6 @@ WHERE, PHASE, CHANGE, TARGETS, INTERVALS, CONTEXT, SINCE = range(7)
 """Of `progress`: the slot, what is to be done for it, the next of its changes; how much has been filled; and the slot's BASE."""
 AS_IT_WAS, _APPLY, _AS_IT_IS = range(3)
 
-_SOON = 8
 _SIGN = np.int64(-(2**63))
 _MOST, _LEAST = np.int64(2**63 - 1), _SIGN
 _MARGIN = 2.0**-48
@@ -458,11 +459,11 @@ def follow(
     Stops when it is done, when an insert might find no node, when there is no room for what a slot has to say (the caller
     uses up what is there, if that is whole slots, or makes more room, and calls again), or at a row that was never there.
     """
-    trees, text, texts, sorted_by = address(nodes), address(arena), address(spans), address(prefixes)
+    trees, text, texts, sorted_by, ahead = address(nodes), address(arena), address(spans), address(prefixes), new_ahead()
     while progress[WHERE] < len(slot_part):
         s = progress[WHERE]
-        if s + _SOON < len(slot_part):
-            prefetch_at(trees, max(0, roots[slot_part[s + _SOON]]))
+        if s % TOGETHER == 0 and progress[PHASE] == AS_IT_WAS:
+            draw_near_slots(s, slot_start, slot_part, code, trees, roots, ahead, text, texts)
         part, first, stop = slot_part[s], slot_start[s], slot_start[s + 1]
         if progress[PHASE] == _APPLY:
             for i in range(first + progress[CHANGE], stop):

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from millstream.core.signed_batch import Signs
-from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, inlined, kernel, prefetch_at
+from millstream.kernels.compiled import Address, Bytes, Ints, address, inlined, kernel
 from millstream.kernels.extremes import DONE, NEVER_THERE, OUT_OF_NODES
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, delete, has_room, insert, kth, size
+from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, TOGETHER, delete, draw_near_turns, has_room, insert, kth, new_ahead, size
 from millstream.kernels.slots import Places
 
 Doubles = npt.NDArray[np.float64]
@@ -44,12 +44,13 @@ def track_ranks(
     Stops when an insert might find no node (the caller makes room and calls again), or at a value that was never there.
     """
     some_null, trees, text, texts, way = len(valid) > 0, address(nodes), address(arena), address(spans), address(path)
+    ahead = new_ahead()
     for turn in range(progress[0], len(code)):
         if not has_room(trees):
             progress[0] = turn
             return OUT_OF_NODES
-        if turn + AHEAD < len(code):
-            prefetch_at(trees, max(0, roots[code[turn + AHEAD]]))
+        if (turn - progress[0]) % TOGETHER == 0:
+            draw_near_turns(turn, code, order, keys, valid, trees, roots, ahead, by_bytes, text, texts)
         i = order[turn] if len(order) > 0 else turn
         g, s = code[i], slot[i]
         if counts[2 * s] == NOT_NOTED:

@@ -1,14 +1,28 @@
 """ORDER BY ... LIMIT: how the first rows of a partition change.
 
-A partition's rows stand in an ordered multiset; what is shown are the positions from `skipped` up to `stop`.  Changes behind `stop`
-show nothing, and what stands before the first changed row stays: the rest, at most stop - skipped rows, is compared.
+A partition's rows stand in an ordered multiset; what is shown are the positions from `skipped` up to `stop`.  Changes behind the last
+row shown, which is known, show nothing and need no position.  Of others, what stands before the first changed row stays: the rest, at
+most stop - skipped rows, is compared.
 """
 
 from __future__ import annotations
 
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import Address, Bytes, Ints, address, bytes_before, inlined, kernel
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, copy_range, count_before, delete, has_room, insert, size
+from millstream.kernels.ordered_multiset import (
+    EMPTY,
+    NOT_THERE,
+    TOGETHER,
+    copy_range,
+    count_before,
+    delete,
+    draw_near_slots,
+    has_room,
+    insert,
+    kth,
+    new_ahead,
+    size,
+)
 from millstream.kernels.row_store import LENGTH, START
 
 DONE, OUT_OF_NODES, FULL, NEVER_THERE = range(4)
@@ -16,6 +30,8 @@ WHERE, PHASE, CHANGE, FIRST, HELD, FILLED = range(6)
 """Of `progress`: the slot, what is to be done for it, the next of its changes; the first position that may change,
 how many rows stood from there on; and how many changes have been filled in."""
 _AS_IT_WAS, _APPLY, _AS_IT_IS = range(3)
+UNKNOWN = -1
+"""The last row shown of a partition that shows all its rows, or that has not changed yet."""
 
 
 @inlined
@@ -32,9 +48,28 @@ def _first_changed(trees: Address, root: int, changed: Ints, arena: Bytes, spans
 
 
 @inlined
+def _are_behind(last: int, changed: Ints, arena: Bytes, spans: Ints) -> bool:
+    for i in range(len(changed)):
+        if not bytes_before(
+            address(arena), spans[last, START], spans[last, LENGTH], spans[changed[i], START], spans[changed[i], LENGTH]
+        ):  # fmt: skip
+            return False
+    return True
+
+
+@inlined
+def _first_compared(trees: Address, root: int, last: int, changed: Ints, skipped: int, stop: int, arena: Bytes, spans: Ints) -> int:
+    """The first position shown at which another row may stand after the changes; `stop` if there is none."""
+    if last != UNKNOWN and _are_behind(last, changed, arena, spans):
+        return stop
+    first = 0 if root == EMPTY else _first_changed(trees, root, changed, arena, spans)
+    return min(max(first, skipped), stop)
+
+
+@inlined
 def _shown(trees: Address, root: int, first: int, stop: int, out: Ints) -> int:
     """Copies the rows at positions first, first + 1, ..., as far as they are shown; their number."""
-    if root == EMPTY:
+    if root == EMPTY or first >= stop:
         return 0
     count = max(0, min(stop, size(trees, root)) - first)
     if count > 0:
@@ -73,7 +108,7 @@ def _compared(
 
 @kernel
 def follow(
-    slot_start: Ints, slot_part: Ints, code: Ints, delta: Ints, nodes: Ints, roots: Ints, path: Ints,
+    slot_start: Ints, slot_part: Ints, code: Ints, delta: Ints, nodes: Ints, roots: Ints, last: Ints, path: Ints,
     skipped: int, stop: int, numbered: bool, arena: Bytes, spans: Ints, progress: Ints, was: Ints, now: Ints, out: Ints, sign: Signs,
 ) -> int:  # fmt: skip
     """Apply the changes slot by slot, and note what each slot changes in what is shown.
@@ -81,13 +116,14 @@ def follow(
     Stops when it is done, when an insert might find no node, when `was`, `now` or `out` may not have room (the caller makes
     it and calls again), or at a row that was never there.
     """
-    trees, text, texts = address(nodes), address(arena), address(spans)
+    trees, text, texts, ahead = address(nodes), address(arena), address(spans), new_ahead()
     while progress[WHERE] < len(slot_part):
         s = progress[WHERE]
         part, begin, end = slot_part[s], slot_start[s], slot_start[s + 1]
         if progress[PHASE] == _AS_IT_WAS:
-            first = 0 if roots[part] == EMPTY else _first_changed(trees, roots[part], code[begin:end], arena, spans)
-            progress[FIRST] = max(first, skipped)
+            if s % TOGETHER == 0:
+                draw_near_slots(s, slot_start, slot_part, code, trees, roots, ahead, text, texts)
+            progress[FIRST] = _first_compared(trees, roots[part], last[part], code[begin:end], skipped, stop, arena, spans)
             progress[HELD] = _shown(trees, roots[part], progress[FIRST], stop, was)
             progress[PHASE], progress[CHANGE] = _APPLY, 0
         if progress[PHASE] == _APPLY:
@@ -105,7 +141,9 @@ def follow(
         holds = _shown(trees, roots[part], progress[FIRST], stop, now)
         if progress[FILLED] + progress[HELD] + holds > len(out):
             return FULL
-        _compared(was, progress[HELD], now, holds, progress[FIRST], numbered, s, arena, spans, progress, out, sign)
+        if progress[FIRST] < stop or last[part] == UNKNOWN:
+            _compared(was, progress[HELD], now, holds, progress[FIRST], numbered, s, arena, spans, progress, out, sign)
+            last[part] = kth(trees, roots[part], stop - 1) if 0 < stop <= size(trees, roots[part]) else UNKNOWN
         progress[PHASE] = _AS_IT_WAS
         progress[WHERE] += 1
     return DONE

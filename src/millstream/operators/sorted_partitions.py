@@ -21,7 +21,7 @@ from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Ints
 from millstream.kernels.extremes import restore
 from millstream.kernels.key_table import KeyTable
-from millstream.kernels.ordered_multiset import EMPTY, dump, grown_nodes, keys_in_use, new_nodes, new_path
+from millstream.kernels.ordered_multiset import EMPTY, ROWS, dump, grown_nodes, keys_in_use, new_nodes, new_path
 from millstream.kernels.row_store import RowStore, SortColumn
 from millstream.operators.operator import Arrays
 from millstream.plan.ordering import SortKey
@@ -61,7 +61,7 @@ class SortedPartitions:
         sort = [SortColumn(schema.names.index(key.column), key.descending, key.nulls_first) for key in order_by]
         self.store = RowStore([field.type for field in schema], sort)
         self._keys = KeyTable([schema[name].type for name in partition_by]) if partition_by else None
-        self.nodes = new_nodes()
+        self.nodes = new_nodes(ROWS)
         self.path = new_path()
         self.roots: Ints = np.full(1, EMPTY, np.int64)
         self.rows = 0

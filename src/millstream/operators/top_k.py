@@ -17,7 +17,8 @@ from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch, Signs
 from millstream.kernels import top_rows
 from millstream.kernels.compiled import Ints
-from millstream.kernels.top_rows import FILLED
+from millstream.kernels.top_rows import FILLED, UNKNOWN
+from millstream.operators.aggregates.aggregate import grown
 from millstream.operators.net import netted
 from millstream.operators.operator import Arrays, Contents, Operator
 from millstream.operators.sorted_partitions import Slots, SortedPartitions, never_there
@@ -33,6 +34,7 @@ class TopKOp(Operator):
         self._numbered = number is not None
         self._skipped, self._stop = offset, offset + limit
         self._partitions = SortedPartitions(schema, partition_by, order_by)
+        self._last: Ints = np.empty(0, np.int64)  # of each partition: the last row shown
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
@@ -64,9 +66,10 @@ class TopKOp(Operator):
         shown = min(self._stop - self._skipped, partitions.rows + int(np.abs(slots.delta).sum()))
         was, now = np.empty(shown, np.int64), np.empty(shown, np.int64)
         out, sign = np.empty((2 * len(slots.code) + 2 * shown, 3), np.int64), np.empty(2 * len(slots.code) + 2 * shown, np.int8)
+        self._last = grown(self._last, len(partitions.roots), fill=UNKNOWN)
         while True:
             state = top_rows.follow(
-                slots.start, slots.part, slots.code, slots.delta, partitions.nodes, partitions.roots, partitions.path,
+                slots.start, slots.part, slots.code, slots.delta, partitions.nodes, partitions.roots, self._last, partitions.path,
                 self._skipped, self._stop, self._numbered, store.arena, store.spans, progress, was, now, out, sign,
             )  # fmt: skip
             match state:

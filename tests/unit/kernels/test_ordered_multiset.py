@@ -10,14 +10,17 @@ import pyarrow as pa
 import pytest
 
 from millstream.kernels import ordered_multiset as om
+from millstream.kernels.row_store import RowStore, SortColumn
 from millstream.kernels.sort_keys import BY_NUMBER, Order, SortKeys
 
 
 class Model:
     """Trees, and one sorted list of keys per group; `rank` gives a key's order."""
 
-    def __init__(self, groups: int, order: Order = BY_NUMBER, rank: Callable[[int], object] = lambda key: key) -> None:
-        self.nodes, self.path = om.new_nodes(), om.new_path()
+    def __init__(
+        self, groups: int, manner: int = om.NUMBERS, order: Order = BY_NUMBER, rank: Callable[[int], object] = lambda key: key
+    ) -> None:
+        self.nodes, self.path = om.new_nodes(manner), om.new_path()
         self.roots = [om.EMPTY] * groups
         self.order = (order[0], order[1].ctypes.data, order[2].ctypes.data)
         self.rank = rank
@@ -129,7 +132,7 @@ def test_strings_go_by_bytes() -> None:
     keys = SortKeys(pa.string())
     ids = keys.keys(pa.array(texts)).tolist()
     by_id = dict(zip(ids, texts, strict=True))
-    model = Model(2, keys.order, lambda key: by_id[key].encode())
+    model = Model(2, om.STRINGS, keys.order, lambda key: by_id[key].encode())
     for _ in range(4000):
         group = int(rng.integers(0, 2))
         if len(model.lists[group]) < 400:
@@ -138,6 +141,54 @@ def test_strings_go_by_bytes() -> None:
             model.delete(group, int(rng.integers(0, 400)))
     model.check()
     assert set(om.keys_in_use(model.nodes).tolist()) >= {key for some in model.lists for key in some}
+
+
+SORTS = {
+    "number": [SortColumn(0, False, True)],
+    "number, descending, NULLs last": [SortColumn(0, True, False)],
+    "string": [SortColumn(1, False, False)],
+    "string, descending": [SortColumn(1, True, True)],
+    "few numbers, then string": [SortColumn(2, True, True), SortColumn(1, False, True)],
+    "nothing": [],
+}
+
+
+def some_rows(count: int, rng: np.random.Generator) -> list[pa.Array]:
+    """Different rows, with equal values, NULLs, and strings that begin each other in every column."""
+    numbers = [None if rng.random() < 0.1 else int(rng.choice([-(2**63), -1, 0, 1, 255, 256, 2**63 - 1])) for _ in range(count)]
+    texts = [None if rng.random() < 0.1 else "".join(rng.choice(["a", "b", "\0", "é"], rng.integers(0, 5))) for _ in range(count)]
+    few = [int(value) for value in rng.integers(0, 3, count)]
+    return [pa.array(numbers, pa.int64()), pa.array(texts, pa.string()), pa.array(few, pa.int64()), pa.array(range(count), pa.int64())]
+
+
+@pytest.mark.parametrize("sort", SORTS.values(), ids=SORTS.keys())
+def test_rows_go_by_their_bytes_and_are_counted_by_any_beginning_of_them(sort: list[SortColumn]) -> None:
+    rng = np.random.default_rng(len(sort))
+    columns = some_rows(500, rng)
+    store = RowStore([column.type for column in columns], sort)
+    codes = store.encode(columns).tolist()
+    arena = store.arena.tobytes()
+    whole = {code: arena[store.spans[code, 0] :][: store.spans[code, 1]] for code in codes}
+    model = Model(2, om.ROWS, (True, store.arena, store.spans), whole.__getitem__)
+    at = (store.arena.ctypes.data, store.spans.ctypes.data)
+    for _ in range(3000):
+        group = int(rng.integers(0, 2))
+        if len(model.lists[group]) < 300:
+            model.insert(group, int(rng.choice(codes)))
+        else:
+            model.delete(group, int(rng.integers(0, 300)))
+    model.check()
+    sorted_by = {code: whole[code][: store.prefixes[code]] for code in codes}
+    for code in rng.choice(codes, 200).tolist():
+        keys, root = model.lists[0], model.roots[0]
+        place, times = om.place_and_times(model.at, root, code, True, *at)
+        assert (place, times) == (sum(whole[key] < whole[code] for key in keys), keys.count(code))
+        start, length = store.spans[code].tolist()
+        assert om.count_before(model.at, root, start, length, False, *at, at[1] + 8, 2) == place
+        prefix = int(store.prefixes[code])
+        for or_equal in (False, True):
+            right = sum(sorted_by[key] < sorted_by[code] or (or_equal and sorted_by[key] == sorted_by[code]) for key in keys)
+            assert om.count_before(model.at, root, start, prefix, or_equal, *at, store.prefixes.ctypes.data, 1) == right
 
 
 def test_deleting_what_is_not_there_is_noticed() -> None:

@@ -1,7 +1,7 @@
 """MIN and MAX of anything that has an order, in Spark's order (NaN is the largest, strings go by bytes).
 
 Not invertible: when the least value leaves, the next one must be known.  So each group keeps its values
-in an ordered multiset; MIN and MAX of the same column share it.
+in an ordered multiset, whose ends are known; MIN and MAX of the same column share it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Bytes, Ints
-from millstream.kernels.extremes import NOT_NOTED, current_extremes, track_extremes
+from millstream.kernels.extremes import NOT_NOTED, current_extremes, find_ends, track_extremes
 from millstream.kernels.sort_keys import SortKeys
-from millstream.operators.aggregates.aggregate import Changes, Values
+from millstream.operators.aggregates.aggregate import Changes, Values, grown
 from millstream.operators.aggregates.multisets import Multisets, SharingAgg
+from millstream.operators.operator import Arrays
 
 Edges = tuple[Ints, Ints, Bytes]
 """Keys of the least and the greatest value, and whether there is any."""
@@ -24,6 +26,7 @@ class Extremes(Multisets):
 
     def __init__(self, sort_keys: SortKeys) -> None:
         super().__init__(sort_keys)
+        self._ends: Ints = np.empty((0, 2), np.int64)
         self._added: Changes | None = None
         self._edges: Edges
 
@@ -39,7 +42,7 @@ class Extremes(Multisets):
 
         def track(order: Ints, keys: Ints, valid: Bytes, progress: Ints) -> int:
             return track_extremes(
-                changes.code, changes.slot, changes.sign, order, keys, valid, self._nodes, self._roots, self._path,
+                changes.code, changes.slot, changes.sign, order, keys, valid, self._nodes, self._roots, self._ends, self._path,
                 *self.sort_keys.order, progress, low, high, present,
             )  # fmt: skip
 
@@ -47,7 +50,15 @@ class Extremes(Multisets):
         return low, high, present
 
     def result(self, codes: Ints) -> Edges:
-        return current_extremes(self._nodes, self._roots[codes])
+        return current_extremes(frozen(codes), self._roots, self._ends)
+
+    def reserve(self, capacity: int) -> None:
+        super().reserve(capacity)
+        self._ends = grown(self._ends, capacity)
+
+    def load(self, arrays: Arrays) -> None:
+        super().load(arrays)
+        find_ends(self._nodes, self._roots, self._ends)
 
 
 class _ExtremeAgg(SharingAgg[Extremes]):

@@ -17,7 +17,7 @@ from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.extremes import NEVER_THERE, OUT_OF_NODES, restore
-from millstream.kernels.ordered_multiset import dump, grown_nodes, keys_in_use, new_nodes, new_path
+from millstream.kernels.ordered_multiset import NUMBERS, STRINGS, dump, grown_nodes, keys_in_use, new_nodes, new_path
 from millstream.kernels.slots import arrivals_first
 from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.aggregates.aggregate import Aggregate, Changes, grown
@@ -32,7 +32,7 @@ class Multisets:
 
     def __init__(self, sort_keys: SortKeys) -> None:
         self.sort_keys = sort_keys
-        self._nodes = new_nodes()
+        self._nodes = new_nodes(STRINGS if sort_keys.order[0] else NUMBERS)
         self._roots: Ints = np.empty(0, np.int64)
         self._path = new_path()
         self._kept = 0  # values in all multisets
