@@ -29,6 +29,7 @@ from millstream.core.errors import (
     ConfigInvalid,
     FunctionFailed,
     NotSupported,
+    OutOfMemory,
     QueryFailed,
     QueryNotFound,
     TypeMismatch,
@@ -429,7 +430,7 @@ class Query:
     def _raise_failure(self) -> None:
         if self._running.error is not None:
             reason = self._running.error
-            kind = FunctionFailed if isinstance(reason, FunctionFailed) else QueryFailed
+            kind = type(reason) if isinstance(reason, FunctionFailed | OutOfMemory) else QueryFailed
             raise kind(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
 
 
