@@ -24,6 +24,7 @@ from millstream.core.errors import (
     TypeMismatch,
 )
 from millstream.operators.evaluator import Evaluator
+from millstream.state.relation_log import RelationLog
 from millstream.state.scheduled import ScheduledChanges
 
 S = 1_000_000
@@ -190,6 +191,29 @@ def test_a_primary_key_is_never_null(db: Database, change: str) -> None:
     with pytest.raises(TypeMismatch):
         db.insert("r", [(2, 20), (None, 1)])
     assert rows(db, "SELECT * FROM r") == [(1, 10)]
+
+
+def test_the_relation_is_read_once_however_many_upserts_come(db: Database) -> None:
+    db.insert("r", [(k, 0) for k in range(100)])
+    with patch.object(RelationLog, "contents", autospec=True, side_effect=RelationLog.contents) as read:
+        for k in range(5):
+            db.insert("r", [(k, 1), (100 + k, 1)])
+            db.delete("r", [(50 + k, 0)])
+            db.execute(f"UPDATE r SET k = k + 1000 WHERE k = {k}")
+    assert read.call_count <= 1
+    assert rows(db, "SELECT count(*), sum(v), max(k) FROM r") == [(100, 10, 1004)]
+
+
+def test_keys_that_are_equal_but_not_the_same_bits_are_one_key(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts; CREATE RELATION d (k DOUBLE PRIMARY KEY, v INT)")
+        db.advance(0)
+        for k in (0.0, -0.0, 0.0, float("nan"), float("nan")):
+            db.insert("d", [(k, 1)])
+        assert rows(db, "SELECT count(*) FROM d") == [(2,)]
+    with open_inline(tmp_path) as db:
+        db.insert("d", [(-0.0, 2)])
+        assert rows(db, "SELECT v FROM d") == [(1,), (2,)]
 
 
 # --- values
