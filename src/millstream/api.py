@@ -408,7 +408,8 @@ class Query:
     def __repr__(self) -> str:
         kind = "stream" if self.is_stream else "relation"
         upto = f", up to {format_instant(self.frontier)}" if self._running.started and self.frontier > NEVER_BEFORE else ""
-        state = "" if self._running.state == "running" else f", {self._running.state}"
+        standing, _ = self._engine.standing(self._running)
+        state = "" if standing == "running" else f", {standing}"
         return f"<Query {self.name}: {kind} of ({', '.join(map(str, self.schema))}){upto}{state}>"
 
     def _repr_html_(self) -> str:

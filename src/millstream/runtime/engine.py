@@ -27,7 +27,7 @@ from millstream.runtime.exchange import read_contents
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery, SnapshotRef, answer_fields
+from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
@@ -266,6 +266,16 @@ class Engine:
     def _inner(self, query: RunningQuery) -> list[RunningQuery]:
         """The queries that it reads."""
         return [self.queries[source.name] for source in query.inputs.values() if source.kind == "query"]
+
+    def standing(self, query: RunningQuery) -> tuple[State, str]:
+        """Whether it goes on, and why not: it does not either if a query that it reads does not."""
+        with self.lock:
+            if query.state != "running":
+                return query.state, query.reason
+            idle = [(inner.name, state) for inner in self._inner(query) if (state := self.standing(inner)[0]) != "running"]
+            if not idle:
+                return "running", ""
+            return "waiting", "waits for query " + ", ".join(f'"{name}" ({state})' for name, state in idle)
 
     def _logs(self, queries: Sequence[RunningQuery]) -> Logs:
         """What these queries read, up to what is committed."""
