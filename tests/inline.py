@@ -28,6 +28,7 @@ from millstream.core.errors import (
     TypeMismatch,
     did_you_mean,
 )
+from millstream.operators.join import MOST_PAIRS
 from millstream.operators.python_calls import called
 from millstream.plan.duckdb_sql import duckdb_type
 from millstream.plan.python_function import PythonFunction
@@ -40,8 +41,9 @@ from millstream.state.location import Location
 class InlineRunner:
     parallelism = 2
 
-    def __init__(self, rows_a_step: int = MOST_ROWS) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS) -> None:
         self._rows_a_step = rows_a_step
+        self._pairs_a_piece = pairs_a_piece
         self._workers: dict[int, Worker] = {}
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
@@ -68,7 +70,7 @@ class InlineRunner:
         self._workers.clear()
 
     def _worker(self, bucket: int) -> Worker:
-        return self._workers.setdefault(bucket, Worker(self._rows_a_step))
+        return self._workers.setdefault(bucket, Worker(self._rows_a_step, self._pairs_a_piece))
 
 
 def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:

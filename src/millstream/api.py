@@ -29,6 +29,7 @@ from millstream.core.errors import (
     ConfigInvalid,
     FunctionFailed,
     NotSupported,
+    OutOfMemory,
     QueryFailed,
     QueryNotFound,
     TypeMismatch,
@@ -407,7 +408,8 @@ class Query:
     def __repr__(self) -> str:
         kind = "stream" if self.is_stream else "relation"
         upto = f", up to {format_instant(self.frontier)}" if self._running.started and self.frontier > NEVER_BEFORE else ""
-        state = "" if self._running.state == "running" else f", {self._running.state}"
+        standing, _ = self._engine.standing(self._running)
+        state = "" if standing == "running" else f", {standing}"
         return f"<Query {self.name}: {kind} of ({', '.join(map(str, self.schema))}){upto}{state}>"
 
     def _repr_html_(self) -> str:
@@ -429,7 +431,7 @@ class Query:
     def _raise_failure(self) -> None:
         if self._running.error is not None:
             reason = self._running.error
-            kind = FunctionFailed if isinstance(reason, FunctionFailed) else QueryFailed
+            kind = type(reason) if isinstance(reason, FunctionFailed | OutOfMemory) else QueryFailed
             raise kind(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
 
 

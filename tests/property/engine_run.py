@@ -1,7 +1,7 @@
 """A database and the models of its streams, driven through the same actions.
 
 What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
-a step, whether a map stage splits the rows, which rewrite rules are off.
+a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Engine:
 
     buckets: int
     rows_a_step: int
+    pairs_a_piece: int
     map_stage_rows: int
     rules_off: frozenset[str]
 
@@ -36,6 +37,7 @@ def engines() -> st.SearchStrategy[Engine]:
         Engine,
         buckets=st.integers(1, 3),
         rows_a_step=st.sampled_from([1, 2, 5, 1000]),
+        pairs_a_piece=st.sampled_from([1, 2, 5, 1000]),
         map_stage_rows=st.sampled_from([1, 1000]),
         rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
     )
@@ -46,7 +48,7 @@ class Run:
 
     def __init__(self, directory: str, engine: Engine, streams: Mapping[str, StreamModel]) -> None:
         self._directory, self._engine, self.streams = directory, engine, streams
-        self._runner = InlineRunner(engine.rows_a_step)
+        self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece)
         self.db = self._open()
 
     def do(self, action: Action, stream: str) -> None:

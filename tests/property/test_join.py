@@ -35,6 +35,15 @@ def changes_of(operator: JoinOp, left: History, right: History) -> list[Change]:
     return [change for mine, theirs, _ in steps(left, right) for change in operator.step(mine, theirs).changes()]
 
 
+def changes_in_pieces(operator: JoinOp, left: History, right: History, most_pairs: int) -> list[Change]:
+    changes = []
+    for mine, theirs, _ in steps(left, right):
+        pieces = list(operator.pieces(mine, theirs, most_pairs))
+        assert all(len(piece) <= most_pairs for piece in pieces)
+        changes += [change for piece in pieces for change in piece.changes()]
+    return changes
+
+
 def join_slow(left: History, right: History, keys: Keys, null_safe: list[bool], now: int) -> Bag:
     def match(a: object, b: object, safe: bool) -> bool:
         return comparable(a) == comparable(b) and (safe or a is not None)
@@ -59,6 +68,15 @@ def check(left: History, right: History, keys: Keys, null_safe: list[bool]) -> N
 @given(histories(Schema.of(k="INT", v="STRING")), histories(Schema.of(k="INT", x="DOUBLE")), st.booleans())
 def test_pairs_equal_recomputation(left: History, right: History, null_safe: bool) -> None:
     check(left, right, [("k", "k")], [null_safe])
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(Schema.of(k="INT", v="STRING")), histories(Schema.of(k="INT", x="DOUBLE")), st.booleans(), st.integers(1, 7))
+def test_pieces_add_up_to_the_step(left: History, right: History, with_key: bool, most_pairs: int) -> None:
+    keys: Keys = [("k", "k")] if with_key else []
+    whole = changes_of(join(left.schema, right.schema, keys, [True] * len(keys)), left, right)
+    operator = join(left.schema, right.schema, keys, [True] * len(keys))
+    assert list(map(repr, changes_in_pieces(operator, left, right, most_pairs))) == list(map(repr, whole))
 
 
 @pytest.mark.parametrize("type_", [name for name in KEY_TYPES if not name.startswith(("ARRAY", "STRUCT"))])

@@ -26,22 +26,16 @@ BagAt = Callable[[int], Bag]
 
 @dataclass
 class RelationModel:
-    """The relation's changes, each with the instant from which it holds."""
+    """What was done to the relation, each at its instant: the contents are that, done in the order of the instants."""
 
-    changes: list[tuple[int, int, Entry]] = field(default_factory=list)
+    done: list[tuple[int, str, list[Entry]]] = field(default_factory=list)
 
     def at(self, t: int) -> Bag:
         bag: Bag = Counter()
-        for instant, diff, row in self.changes:
+        for instant, what, rows in sorted(self.done, key=lambda change: change[0]):
             if instant <= t:
-                bag[row] += diff
-        return +bag
-
-    def insert(self, rows: list[Entry], instant: int) -> None:
-        self.changes += [(instant, 1, row) for row in rows]
-
-    def delete(self, rows: list[Entry], instant: int) -> None:
-        self.changes += [(instant, -1, row) for row in (self.at(instant) & Counter(rows)).elements()]
+                bag = bag + Counter(rows) if what == "put" else bag - Counter(rows)
+        return bag
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ class Case:
 def histories() -> st.SearchStrategy[list[tuple[str, Any]]]:
     pairs = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2, None])), min_size=1, max_size=3)
     other = st.one_of(
-        st.tuples(st.sampled_from(["put", "put", "take"]), pairs),
+        st.tuples(st.sampled_from(["put", "put", "take"]), st.tuples(pairs, st.none() | st.integers(FIRST, LAST))),
         st.tuples(st.just("look"), st.none()),
         st.tuples(st.just("maintain"), st.none()),
     )
@@ -252,12 +246,12 @@ def test_answers_equal_recomputation_at_every_instant(case: Case) -> None:
                 case "advance":
                     db.advance(what)
                     world.stream.advance(what)
-                case "put":
-                    db.insert("r", what)
-                    world.relation.insert(what, effective())
-                case "take":
-                    db.delete("r", what)
-                    world.relation.delete(what, effective())
+                case "put" | "take":
+                    rows, later = what
+                    at = later if later is not None and later >= effective() else None
+                    change = db.insert if action == "put" else db.delete
+                    change("r", rows, at=at)
+                    world.relation.done.append((effective() if at is None else at, action, rows))
                 case "look":
                     db.query("q").changes()
                     looked = True

@@ -204,5 +204,9 @@ class QueryFailed(ExecutionError):
     code = "QUERY_FAILED"
 
 
+class OutOfMemory(ExecutionError):
+    code = "OUT_OF_MEMORY"
+
+
 class DataDamaged(ExecutionError):
     code = "DATA_DAMAGED"

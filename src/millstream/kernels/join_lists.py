@@ -8,6 +8,10 @@ A row is known by its code (one for all equal rows) and counts how often it is t
                                     BEFORE  the row before it, -1 at the head
     places of a key:                HEAD    its first row, -1 if there is none
                                     COPIES  how many rows there are, copies counted, whatever their sign
+    places of a walk over changes:  LEFTS   how many of the left side are done
+                                    RIGHTS  how many of the right side are done
+                                    PARTNER the row that a long change is to meet next, -1: the next one is none
+                                    COPY    how many copies of that row it has met
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from millstream.kernels.compiled import AHEAD, Ints, inlined, kernel, prefetch
 
 COUNT, KEY, NEXT, BEFORE = 0, 1, 2, 3
 HEAD, COPIES = 0, 1
+LEFTS, RIGHTS, PARTNER, COPY = 0, 1, 2, 3
 
 
 @inlined
@@ -54,19 +59,25 @@ def apply_changes(row: Ints, key: Ints, sign: Signs, rows: Ints, keys: Ints) -> 
         _count_in(row[i], key[i], sign[i], rows, keys)
 
 
+def first_place() -> Ints:
+    return np.array([0, 0, -1, 0])
+
+
 @kernel
 def meet(
     left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
     right_row: Ints, right_key: Ints, right_instant: Instants, right_sign: Signs, right_rows: Ints, right_keys: Ints,
+    place: Ints, most: int,
 ) -> tuple[Ints, Ints, Instants, Signs]:  # fmt: skip
     """The changes of both sides in the order of time: each meets the rows that the other side has then, and is counted in.
 
     Returns the pairs, as often as their rows are there: the codes of the left and of the right row, when, and with which sign.
+    Begins at `place`; stops before a change that would make more than `most` pairs of them, which may be a long one by itself.
     """
     lefts, rights = len(left_row), len(right_row)
-    room = 2 * (lefts + rights)
+    i, j, n = place[LEFTS], place[RIGHTS], 0
+    room = min(most, 2 * (lefts - i + rights - j))
     left, right, instant, sign = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int8)
-    n = i = j = 0
     while i < lefts or j < rights:
         if i + AHEAD < lefts:
             prefetch(left_rows, left_row[i + AHEAD])
@@ -78,8 +89,12 @@ def meet(
             prefetch(left_keys, right_key[j + AHEAD])
         from_left = j == rights or (i < lefts and left_instant[i] <= right_instant[j])
         pairs = right_keys[left_key[i], COPIES] if from_left else left_keys[right_key[j], COPIES]
+        if n + pairs > most:
+            if pairs > most:
+                place[PARTNER] = right_keys[left_key[i], HEAD] if from_left else left_keys[right_key[j], HEAD]
+            break
         if n + pairs > room:
-            room = 2 * (n + pairs)
+            room = min(most, 2 * (n + pairs))
             left, right, instant, sign = _longer(left, n, room), _longer(right, n, room), _longer(instant, n, room), _longer(sign, n, room)
         if from_left:
             r = right_keys[left_key[i], HEAD]
@@ -103,10 +118,50 @@ def meet(
                 r = left_rows[r, NEXT]
             _count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
             j += 1
+    place[LEFTS], place[RIGHTS] = i, j
     return left[:n], right[:n], instant[:n], sign[:n]
 
 
 @kernel
+def meet_long(
+    left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
+    right_row: Ints, right_key: Ints, right_instant: Instants, right_sign: Signs, right_rows: Ints, right_keys: Ints,
+    place: Ints, most: int,
+) -> tuple[Ints, Ints, Instants, Signs]:  # fmt: skip
+    """As `meet`, for one long change: some of its pairs at a time; it is counted in after the last."""
+    i, j = place[LEFTS], place[RIGHTS]
+    if j == len(right_row) or (i < len(left_row) and left_instant[i] <= right_instant[j]):
+        r, sign = _some_partners(right_rows, place, most)
+        if place[PARTNER] < 0:
+            _count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
+            place[LEFTS] += 1
+        return np.full(len(r), left_row[i]), r, np.full(len(r), left_instant[i]), sign * left_sign[i]
+    r, sign = _some_partners(left_rows, place, most)
+    if place[PARTNER] < 0:
+        _count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
+        place[RIGHTS] += 1
+    return r, np.full(len(r), right_row[j]), np.full(len(r), right_instant[j]), sign * right_sign[j]
+
+
+@kernel
+def _some_partners(rows: Ints, place: Ints, most: int) -> tuple[Ints, Signs]:
+    """The next rows of a list, as often as they are there, and their signs.  Moves `place`."""
+    partner, sign = np.empty(most, np.int64), np.empty(most, np.int8)
+    r, copy, n = place[PARTNER], place[COPY], 0
+    while r >= 0 and n < most:
+        count = rows[r, COUNT]
+        upto = min(abs(count), copy + most - n)
+        for _ in range(copy, upto):
+            partner[n], sign[n] = r, 1 if count > 0 else -1
+            n += 1
+        copy = upto
+        if copy == abs(count):
+            r, copy = rows[r, NEXT], 0
+    place[PARTNER], place[COPY] = r, copy
+    return partner[:n], sign[:n]
+
+
+@inlined
 def _longer(array: npt.NDArray[Any], used: int, length: int) -> npt.NDArray[Any]:
     longer = np.empty(length, array.dtype)
     longer[:used] = array[:used]

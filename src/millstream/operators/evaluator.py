@@ -108,6 +108,8 @@ class Evaluator:
 
     def _evaluate_anyway(self, rows: pa.RecordBatch, expressions: tuple[str, ...], error: duckdb.Error) -> list[pa.Array]:
         """A translation that lets a failure through is a bug of ours; still, only the rows that fail may suffer from it."""
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise error
         log.error("an expression failed outside of TRY", extra={"expressions": expressions, "reason": str(error)})
         try:
             return _Statement(self._duckdb.connection, rows.schema, tuple(f"TRY({sql})" for sql in expressions)).run(rows)

@@ -7,11 +7,15 @@ after the other in the order of time, and each meets what the other side holds a
 
 Each side keeps its rows, equal ones once with a count, linked by key.  A step costs its changes and the pairs it makes, however
 many rows of one key come and go in it.  The output is not netted: a row may leave as its partner comes.
+
+All pairs of a step may be far more than a condition on them lets through, or than an aggregate makes of them.  So `pieces` gives
+them a bounded number at a time, for whoever above does not need them all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +26,7 @@ from millstream.core.signed_batch import Instants, SignedBatch, Signs
 from millstream.kernels import join_lists
 from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import Ints
-from millstream.kernels.join_lists import COPIES, COUNT
+from millstream.kernels.join_lists import COPIES, COUNT, LEFTS, PARTNER, RIGHTS
 from millstream.kernels.key_table import KeyTable
 from millstream.operators.operator import Arrays, prefixed, without_prefix
 from millstream.operators.row_table import RowTable
@@ -30,6 +34,9 @@ from millstream.plan.logical import JoinKey
 
 _EVERYWHERE = pa.scalar(0, pa.int64())
 """The key of all rows where a join has no keys."""
+
+MOST_PAIRS = 1 << 18
+"""In one piece."""
 
 
 class JoinOp:
@@ -44,17 +51,26 @@ class JoinOp:
         self._right = _Side(right, [key.right for key in keys], null_safe)
 
     def step(self, left: SignedBatch, right: SignedBatch) -> SignedBatch:
+        (all_pairs,) = self.pieces(left, right, sys.maxsize)
+        return all_pairs
+
+    def pieces(self, left: SignedBatch, right: SignedBatch, most_pairs: int) -> Iterator[SignedBatch]:
+        """The changes of a step, some at a time, in order; an instant may go on in the next piece.  To be read to the end."""
         one, other = self._left.keyed(left, self._keys), self._right.keyed(right, self._keys)
         self._reserve_keys()
-        left_row, right_row, instant, sign = join_lists.meet(
+        changes = (
             one.row, one.key, one.instant, one.sign, self._left.counts, self._left.keys,
             other.row, other.key, other.instant, other.sign, self._right.counts, self._right.keys,
         )  # fmt: skip
-        columns = [*self._left.columns(left_row), *self._right.columns(right_row)]
-        self._left.forget(one)
-        self._right.forget(other)
-        self._keys.release(join_lists.forsaken(one.key, other.key, self._left.keys, self._right.keys))
-        return SignedBatch(instant, sign, pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
+        place, more = join_lists.first_place(), True
+        while more:
+            meet = join_lists.meet if place[PARTNER] < 0 else join_lists.meet_long
+            left_row, right_row, instant, sign = meet(*changes, place, most_pairs)
+            columns = [*self._left.columns(left_row), *self._right.columns(right_row)]
+            more = place[LEFTS] < len(one.row) or place[RIGHTS] < len(other.row)
+            if not more:
+                self._forget(one, other)
+            yield SignedBatch(instant, sign, pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
 
     def save(self) -> Arrays:
         return prefixed(self._left.save(), "left") | prefixed(self._right.save(), "right")
@@ -66,6 +82,12 @@ class JoinOp:
 
     def state_rows(self) -> int:
         return self._left.rows + self._right.rows
+
+    def _forget(self, one: _Keyed, other: _Keyed) -> None:
+        """What is not there any more after these changes."""
+        self._left.forget(one)
+        self._right.forget(other)
+        self._keys.release(join_lists.forsaken(one.key, other.key, self._left.keys, self._right.keys))
 
     def _reserve_keys(self) -> None:
         self._left.reserve_keys(self._keys.capacity)

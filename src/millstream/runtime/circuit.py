@@ -3,11 +3,15 @@
 The circuit is the same object in a Spark worker and in a test without a JVM.  It knows nothing of
 files or ticks: batches of changes go in at its inputs (sources and receives, from left to right),
 the changes of its output come out.
+
+A join makes its pairs in pieces, and one that only one node reads hands them to that node piece by piece: they are never all there
+at once where a condition lets few of them through, or an aggregate makes little of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +19,11 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.instant import Micros
-from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.core.signed_batch import Instants, SignedBatch, concat, merge_by_instant, whole_instants
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
-from millstream.operators.join import JoinOp
+from millstream.operators.join import MOST_PAIRS, JoinOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp, netted
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
@@ -90,12 +94,15 @@ _Tree = _Input | _Stateful | _UnionNode
 
 
 class Circuit:
-    def __init__(self, root: Exec, evaluator: Evaluator) -> None:
+    def __init__(self, root: Exec, evaluator: Evaluator, pairs_a_piece: int = MOST_PAIRS) -> None:
         self._evaluator = evaluator
+        self._pairs_a_piece = pairs_a_piece
         self.inputs: list[SourceExec | ReceiveExec] = []
         self._nodes: list[_Stateful] = []
         self._built: dict[Exec, _Tree] = {}  # what stands in several places of the plan runs once
+        self._readers: Counter[Exec] = Counter()
         self._tree = self._build(root)
+        self._shared = frozenset(id(self._built[node]) for node, readers in self._readers.items() if readers > 1)
         self._started = False
 
     def step(self, batches: Sequence[SignedBatch], frontier: Micros) -> SignedBatch:
@@ -104,7 +111,7 @@ class Circuit:
         The first step also tells what the query answers before any event, at the beginning of time.
         """
         first, self._started = not self._started, True
-        return _Step(batches, frontier, first=first).run(self._tree)
+        return _Step(batches, frontier, self._pairs_a_piece, self._shared, first=first).run(self._tree)
 
     def prime(self, position: int, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
         """Give the windows over source `position` back their rows up to the frontier, without any change coming out."""
@@ -132,6 +139,7 @@ class Circuit:
         return sum(node.operator.state_rows() for node in self._nodes)
 
     def _build(self, node: Exec) -> _Tree:
+        self._readers[node] += 1
         if node not in self._built:
             self._built[node] = self._new(node)
         return self._built[node]
@@ -204,9 +212,13 @@ class Circuit:
 class _Step:
     """One step of a circuit: every node runs once, however many read it."""
 
-    def __init__(self, batches: Sequence[SignedBatch], frontier: Micros, *, first: bool) -> None:
+    def __init__(
+        self, batches: Sequence[SignedBatch], frontier: Micros, pairs_a_piece: int, shared: frozenset[int], *, first: bool
+    ) -> None:
         self._batches = batches
         self._frontier = frontier
+        self._pairs_a_piece = pairs_a_piece
+        self._shared = shared  # the ids of nodes that several others read
         self._first = first
         self._done: dict[int, SignedBatch] = {}
 
@@ -220,7 +232,7 @@ class _Step:
     def _run(self, tree: _Stateful | _UnionNode) -> SignedBatch:
         match tree:
             case _Node():
-                changes = tree.operator.step(self.run(tree.below), self._frontier)
+                changes = concat(list(self._stepped(tree)))
                 return self._with_start(tree.operator, changes) if self._first else changes
             case _JoinNode():
                 return tree.operator.step(self.run(tree.left), self.run(tree.right))
@@ -229,12 +241,40 @@ class _Step:
             case _RStreamNode():
                 return tree.operator.step(self.run(tree.below), [self.run(moment) for moment in tree.moments])
 
+    def _stepped(self, node: _Node) -> Iterator[SignedBatch]:
+        """A step of one operator, made as several: the changes of all of them, in order."""
+        pieces = self._pieces(node.below)
+        if _row_wise(node):
+            yield from (node.operator.step(piece, self._frontier) for piece in pieces)
+            return
+        batches = whole_instants(pieces, self._pairs_a_piece)
+        batch = next(batches)
+        for later in batches:
+            yield node.operator.step(batch, int(batch.instant[-1]))
+            batch = later
+        yield node.operator.step(batch, self._frontier)
+
+    def _pieces(self, tree: _Tree) -> Iterator[SignedBatch]:
+        """The changes of a node for its only reader."""
+        if id(tree) in self._shared:
+            yield self.run(tree)
+        elif isinstance(tree, _JoinNode) and isinstance(tree.operator, JoinOp):
+            yield from tree.operator.pieces(self.run(tree.left), self.run(tree.right), self._pairs_a_piece)
+        elif isinstance(tree, _Node) and _row_wise(tree):
+            yield from self._stepped(tree)
+        else:
+            yield self.run(tree)
+
     def _with_start(self, operator: Operator, changes: SignedBatch) -> SignedBatch:
         """A start row rises through the operators above like any other change; what relations held since ever may take it back."""
         start = operator.start()
         if not len(start):
             return changes
         return netted(merge_by_instant([start, changes]))
+
+
+def _row_wise(node: _Node) -> bool:
+    return isinstance(node.operator, FilterOp | ProjectOp)
 
 
 def _contents(tree: _Tree) -> pa.RecordBatch:

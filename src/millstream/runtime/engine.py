@@ -27,7 +27,7 @@ from millstream.runtime.exchange import read_contents
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery, SnapshotRef, answer_fields
+from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
@@ -185,7 +185,9 @@ class Engine:
             self._ticks.prune(self._tick - KEPT_TICKS)
             self._prune_snapshots()
             for name in self.relations:
-                self.relations.maintain(name, self._settled(name), self._taken_in(name))
+                settled = self._settled(name)
+                self.relations.bring_to(name, self.earliest_change(name))
+                self.relations.maintain(name, settled, self._taken_in(name))
         # merging reads and writes files: nobody has to wait for it
         for stream, bound in streams:
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
@@ -265,6 +267,16 @@ class Engine:
         """The queries that it reads."""
         return [self.queries[source.name] for source in query.inputs.values() if source.kind == "query"]
 
+    def standing(self, query: RunningQuery) -> tuple[State, str]:
+        """Whether it goes on, and why not: it does not either if a query that it reads does not."""
+        with self.lock:
+            if query.state != "running":
+                return query.state, query.reason
+            idle = [(inner.name, state) for inner in self._inner(query) if (state := self.standing(inner)[0]) != "running"]
+            if not idle:
+                return "running", ""
+            return "waiting", "waits for query " + ", ".join(f'"{name}" ({state})' for name, state in idle)
+
     def _logs(self, queries: Sequence[RunningQuery]) -> Logs:
         """What these queries read, up to what is committed."""
         logs: dict[str, InputLog] = {}
@@ -273,6 +285,7 @@ class Engine:
                 case "stream":
                     logs[source.name] = self.streams[source.name].log
                 case "relation":
+                    self.relations.bring_to(source.name, self.earliest_change(source.name))
                     logs[source.name] = self.relations.log(source.name)
                 case "query":
                     self.queries[source.name].publish()
@@ -298,8 +311,9 @@ class Engine:
         cold = [query for query in due if query.started and not query.fed]
         self._replay(run, cold)
         due = [query for query in due if query.error is None]
+        frontiers = [self.frontier_of(query) for query in due]  # streams may move meanwhile: what relations get up to here comes after
         logs = self._logs(due)
-        spans = [self._with_snapshot(span_forward(query, logs, self.frontier_of(query)), snapshot) for query in due]
+        spans = [self._with_snapshot(span_forward(query, logs, frontier), snapshot) for query, frontier in zip(due, frontiers, strict=True)]
         outcomes = self._run_caught_up(run, spans)
         for outcome in outcomes:
             if outcome.error is not None or outcome.missing:

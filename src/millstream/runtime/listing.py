@@ -38,14 +38,15 @@ def list_relations(catalog: Catalog) -> pa.Table:
 
 def list_queries(engine: Engine) -> pa.Table:
     queries = list(engine.queries.values())
+    standing = [engine.standing(query) for query in queries]
     return pa.table(
         {
             "name": pa.array([query.name for query in queries], pa.string()),
             "answer": pa.array(["stream" if query.is_stream else "relation" for query in queries], pa.string()),
-            "state": pa.array([query.state for query in queries], pa.string()),
+            "state": pa.array([state for state, _ in standing], pa.string()),
             "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
             "changes": pa.array([_changes(query) for query in queries], pa.int64()),
-            "reason": pa.array([query.reason for query in queries], pa.string()),
+            "reason": pa.array([reason for _, reason in standing], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
         }
     )

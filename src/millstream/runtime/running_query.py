@@ -15,6 +15,8 @@ from millstream.plan.physical import PhysicalPlan, SourceExec, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.state.changelog import Changelog, OutputFile
 
+State = Literal["running", "waiting", "stopped", "failed"]
+
 SESSION = "session-"
 """How the incarnations of queries without a name of their own begin: they end with the session, or when they are stopped."""
 
@@ -68,7 +70,8 @@ class RunningQuery:
         return not self.incarnation.startswith(SESSION)
 
     @property
-    def state(self) -> Literal["running", "waiting", "stopped", "failed"]:
+    def state(self) -> State:
+        """Its own; it may still wait for another query (`Engine.standing`)."""
         if self.error is not None:
             return "failed"
         if self.stopped:

@@ -28,7 +28,7 @@ from millstream.runtime.constants import bound_assignments, bound_condition, lit
 from millstream.runtime.engine import Engine
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams
 from millstream.runtime.once import reads_only_finished, run_once
-from millstream.runtime.relations import effective_instant
+from millstream.runtime.relations import Moment, effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery
 from millstream.runtime.sinks import Sink, open_sink
 from millstream.state.catalog_file import CatalogEntry, CatalogFile
@@ -135,7 +135,7 @@ class Statements:
                 return self._engine.streams.insert(entry.name, rows)
             case RelationEntry():
                 with self._engine.lock:
-                    return self._relations.insert(entry.name, rows, self._instant(entry.name, at))
+                    return self._relations.insert(entry.name, rows, self._moment(entry.name, at))
             case _:
                 raise NotSupported(f'"{entry.name}" cannot be inserted into', hint="Streams and relations can.")
 
@@ -143,7 +143,7 @@ class Statements:
         """Take rows out of a relation: one copy of each that is there."""
         entry = self.catalog.relation(name)
         with self._engine.lock:
-            return self._relations.delete_rows(entry.name, rows, self._instant(entry.name, at))
+            return self._relations.delete_rows(entry.name, rows, self._moment(entry.name, at))
 
     def definition(self, name: str) -> str | None:
         """The statement that made the object of this name, None if there is no such object."""
@@ -271,7 +271,9 @@ class Statements:
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
             return self._engine.contents(query)
-        return self._relations.contents(entry.name, self._engine.earliest_change(entry.name))
+        now = self._engine.earliest_change(entry.name)
+        self._relations.bring_to(entry.name, now)
+        return self._relations.contents(entry.name, now)
 
     def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
         sql = statement.text
@@ -282,14 +284,14 @@ class Statements:
             self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
             return
         relation = self.catalog.relation(statement.target, statement.place("target"), sql)
-        instant = self._instant(relation.name, statement.at)
+        moment = self._moment(relation.name, statement.at)
         condition = bound_condition(statement.where, relation, sql)
         if isinstance(statement, ast.DeleteFrom):
-            self._relations.delete(relation.name, condition, instant)
+            self._relations.delete(relation.name, condition, moment)
         else:
-            self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, instant)
+            self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, moment)
 
-    def _instant(self, relation: str, asked: Micros | None) -> Micros:
+    def _moment(self, relation: str, asked: Micros | None) -> Moment:
         """Of a change to a relation."""
         earliest = self._engine.earliest_change(relation)
         if earliest > LAST:

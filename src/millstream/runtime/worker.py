@@ -15,13 +15,15 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.errors import MillstreamError, QueryFailed
+from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch, concat
 from millstream.operators.evaluator import Evaluator
+from millstream.operators.join import MOST_PAIRS
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
@@ -49,8 +51,8 @@ log = logging.getLogger(__name__)
 class FragmentCache:
     """One fragment of one query in one bucket: its circuit, the rows that wait, and where it is."""
 
-    def __init__(self, task: FragmentTask, evaluator: Evaluator) -> None:
-        self.circuit = Circuit(task.fragment.root, evaluator)
+    def __init__(self, task: FragmentTask, evaluator: Evaluator, pairs_a_piece: int) -> None:
+        self.circuit = Circuit(task.fragment.root, evaluator, pairs_a_piece)
         self.pending = {i: PendingRows(node.schema) for i, node in enumerate(self.circuit.inputs) if isinstance(node, SourceExec)}
         self.at = task.at
         self.taken = dict.fromkeys(self.pending, -1)  # the last sequence number taken in, per source
@@ -65,8 +67,9 @@ class FragmentCache:
 class Worker:
     """Lives as long as its process; `run_stage` is what a Spark task calls."""
 
-    def __init__(self, rows_a_step: int = MOST_ROWS) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS) -> None:
         self._rows_a_step = rows_a_step
+        self._pairs_a_piece = pairs_a_piece
         self._evaluator = Evaluator()
         self._caches: dict[tuple[str, str, int, int], FragmentCache] = {}
 
@@ -119,7 +122,7 @@ class Worker:
         return result
 
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
-        cache = FragmentCache(fragment, self._evaluator)
+        cache = FragmentCache(fragment, self._evaluator, self._pairs_a_piece)
         self._take_in(cache, task, fragment.feeds)
         if how.snapshot is not None:
             cache.circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
@@ -203,6 +206,11 @@ def _as_ours(error: Exception) -> MillstreamError:
     if isinstance(error, MillstreamError):
         return error
     log.error("a query failed", exc_info=error)
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):  # Arrow's is a MemoryError
+        return OutOfMemory(
+            f"there is not enough memory for a step of this query: {error}",
+            hint="Give it smaller windows or a more selective join condition, the database more buckets, or the machine more memory.",
+        )
     return QueryFailed(
         f"{type(error).__name__}: {error}", hint="This is a bug in Millstream or in a library it uses; the log has the details."
     )

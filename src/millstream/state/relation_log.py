@@ -3,10 +3,10 @@
     base: the bag at instant h   │   changes after h, one chunk per statement
     ─────────────────────────────┴──────────────────────────────────────────►  instant
 
-Changes come in the order of their instants: what a change was computed from (the rows that a DELETE found) then never
-changes behind its back.  `contents(at)` nets both.  `fold(h)` moves the base forward once the changes outweigh it, so
-that reading costs what the relation holds and not what ever happened to it; instants before the base are then gone,
-and for a query that comes later the base has been there since ever.
+Changes come in the order of their instants (those that still wait for theirs are elsewhere, in `scheduled`): what a change was
+computed from (the rows that a DELETE found) then never changes behind its back.  `contents(at)` nets both.  `fold(h)` moves
+the base forward once the changes outweigh it, so that reading costs what the relation holds and not what ever happened to it;
+instants before the base are then gone, and for a query that comes later the base has been there since ever.
 Which rows a DELETE or an upsert means is the caller's business: it comes here as changes.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN
 from millstream.state.net_bag import expanded, netted
 from millstream.state.retired_files import GRACE_S
+from millstream.state.scheduled import Place
 from millstream.state.sequence import sequence_numbers
 from millstream.state.timed_table import TimedTable
 
@@ -61,6 +63,7 @@ class RelationLog:
         self._ingest: int = table.log.state.get("ingest", 0)
         self._base_instant: Micros = table.log.state.get("base_instant", NEVER_BEFORE)
         self._base_rows: int = table.log.state.get("base_rows", 0)
+        self._scheduled: Place | None = _place(table.log.state.get("scheduled"))
         self._last_instant: Micros = max((chunk.max_ts for chunk in table.index), default=NEVER_BEFORE)
         self._read_so_far = _Bag((), schema.to_arrow().empty_table(), np.empty(0, np.int64))
         table.sweep()
@@ -84,8 +87,18 @@ class RelationLog:
         """The earliest instant whose contents are still known."""
         return self._base_instant
 
-    def append(self, rows: pa.RecordBatch | pa.Table, diff: int | npt.NDArray[np.int8], instant: Micros) -> None:
-        """One statement's changes, all of them or none: +1 the row is there from `instant` on, -1 one copy of it no longer is."""
+    @property
+    def last_scheduled(self) -> Place | None:
+        """The place of the last change here that had waited for its instant."""
+        return self._scheduled
+
+    def append(
+        self, rows: pa.RecordBatch | pa.Table, diff: int | npt.NDArray[np.int8], instant: Micros, *, scheduled: Place | None = None
+    ) -> None:
+        """One statement's changes, all of them or none: +1 the row is there from `instant` on, -1 one copy of it no longer is.
+
+        `scheduled` is its place among the statements that waited for their instants, if it did.
+        """
         if not rows.num_rows:
             return
         with self._lock:
@@ -93,8 +106,8 @@ class RelationLog:
             self._ingest += 1
             signs = np.broadcast_to(np.asarray(diff, np.int8), (rows.num_rows,))
             chunk = self._written(rows, signs, instant)
-            self._table.commit(self._state(), [chunk])
-            self._last_instant = instant
+            self._table.commit(self._state(scheduled or self._scheduled), [chunk])
+            self._last_instant, self._scheduled = instant, scheduled or self._scheduled
 
     def require_in_order(self, instant: Micros) -> None:
         """Refuses an instant before that of a change which is there already; changes of one instant see each other in turn."""
@@ -151,7 +164,7 @@ class RelationLog:
             fault_point("relation.folded")
             self._base_instant, self._base_rows, before = horizon, base.num_rows, (self._base_instant, self._base_rows)
             try:
-                self._table.replace(self._state(), old, new)
+                self._table.replace(self._state(self._scheduled), old, new)
             except BaseException:
                 self._base_instant, self._base_rows = before
                 raise
@@ -168,7 +181,7 @@ class RelationLog:
             for old in groups:
                 merged = merge_chunks(self.directory, old, time_column=INSTANT)
                 fault_point("relation.merged")
-                self._table.rearrange(self._state(), old, [merged])
+                self._table.rearrange(self._state(self._scheduled), old, [merged])
             return sum(len(old) - 1 for old in groups)
 
     def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
@@ -178,8 +191,8 @@ class RelationLog:
     def close(self) -> None:
         self._table.close()
 
-    def _state(self) -> dict[str, int]:
-        return {"ingest": self._ingest, "base_instant": self._base_instant, "base_rows": self._base_rows}
+    def _state(self, scheduled: Place | None) -> dict[str, Any]:
+        return {"ingest": self._ingest, "base_instant": self._base_instant, "base_rows": self._base_rows, "scheduled": scheduled}
 
     def _chunks(self, since: Micros, until: Micros) -> list[ChunkInfo]:
         return sorted(self._table.index.after(since, until), key=lambda chunk: chunk.min_seq)
@@ -214,6 +227,10 @@ class RelationLog:
 
     def _read(self, chunks: Sequence[ChunkInfo]) -> pa.Table:
         return pa.concat_tables([read_chunk(self.directory, chunk, schema=self.schema) for chunk in chunks])
+
+
+def _place(saved: Sequence[int] | None) -> Place | None:
+    return None if saved is None else (saved[0], saved[1])
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

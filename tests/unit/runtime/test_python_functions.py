@@ -222,6 +222,27 @@ def test_a_saved_query_waits_for_its_functions(db: Database, tmp_path: Path) -> 
         assert answer(over) == [(6, 54)]
 
 
+def test_a_query_over_one_that_waits_waits_too(db: Database, tmp_path: Path) -> None:
+    db.execute("CREATE QUERY q AS SELECT twice(v) AS x FROM s [RANGE 1 HOUR]")
+    db.execute("CREATE QUERY over AS SELECT count(*) AS n FROM q; CREATE QUERY top AS SELECT max(n) AS n FROM over")
+    db.execute("CREATE QUERY beside AS SELECT count(*) AS n FROM s [RANGE 1 HOUR]")
+    db.close()
+    with open_inline(tmp_path / "db") as again:
+        shown = {row["name"]: (row["state"], row["reason"]) for row in again.execute("SHOW QUERIES").to_pylist()}
+        assert shown == {
+            "q": ("waiting", 'waits for function "twice"'),
+            "over": ("waiting", 'waits for query "q" (waiting)'),
+            "top": ("waiting", 'waits for query "over" (waiting)'),
+            "beside": ("running", ""),
+        }
+        assert repr(again.query("top")).endswith(", waiting>")
+        again.function("twice", lambda x: None if x is None else 2 * x, "BIGINT")
+        assert again.execute("SHOW QUERIES").column("state").to_pylist() == ["running"] * 4
+        again.query("q").stop()
+        shown = {row["name"]: (row["state"], row["reason"]) for row in again.execute("SHOW QUERIES").to_pylist()}
+        assert shown["over"] == ("waiting", 'waits for query "q" (stopped)')
+
+
 def test_a_query_that_waits_can_be_dropped(db: Database, tmp_path: Path) -> None:
     db.execute("CREATE QUERY q AS SELECT twice(v) AS x FROM s [RANGE 1 HOUR]")
     db.close()

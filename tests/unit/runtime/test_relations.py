@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +24,8 @@ from millstream.core.errors import (
     TypeMismatch,
 )
 from millstream.operators.evaluator import Evaluator
+from millstream.state.relation_log import RelationLog
+from millstream.state.scheduled import ScheduledChanges
 
 S = 1_000_000
 
@@ -53,42 +56,87 @@ def underlined(error: MillstreamError) -> str:
 # --- order of instants
 
 
-def test_a_change_before_one_that_is_there_is_refused(db: Database) -> None:
+def test_a_change_may_come_before_one_that_waits_for_its_instant(db: Database) -> None:
     db.insert("n", [("a", 1)])
-    db.insert("r", [(1, 1)])
     db.advance(0)
     db.execute("DELETE FROM n WHERE k = 'a' AT TIMESTAMP '1970-01-01T00:00:20Z'")
-    for earlier in (
-        "DELETE FROM n WHERE k = 'a' AT TIMESTAMP '1970-01-01T00:00:10Z'",
-        "UPDATE n SET v = 2 AT TIMESTAMP '1970-01-01T00:00:10Z'",
-        "INSERT INTO n VALUES ('b', 1) AT TIMESTAMP '1970-01-01T00:00:10Z'",
-        "INSERT INTO n VALUES ('b', 1)",
-    ):
-        with pytest.raises(InstantPassed, match="a change at 1970-01-01T00:00:20Z is there already"):
-            db.execute(earlier)
-    with pytest.raises(InstantPassed):
-        db.delete("n", [("a", 1)], at=10 * S)
-    db.insert("n", [("a", 1)], at=30 * S)
-    db.insert("r", [(1, 2)], at=60 * S)
-    with pytest.raises(InstantPassed):
-        db.insert("r", [(1, 3)], at=50 * S)
-    db.advance(70 * S)
-    assert rows(db, "SELECT * FROM n") == [("a", 1)]
-    assert rows(db, "SELECT * FROM r") == [(1, 2)]
+    db.execute("UPDATE n SET v = v + 1 AT TIMESTAMP '1970-01-01T00:00:10Z'")
+    db.insert("n", [("a", 5), ("b", 1)])
+    assert rows(db, "SELECT * FROM n") == [("a", 1), ("a", 5), ("b", 1)]
+    db.advance(10 * S)
+    assert rows(db, "SELECT * FROM n") == [("a", 2), ("a", 6), ("b", 2)]
+    db.insert("n", [("a", 7)])
+    db.advance(20 * S)
+    db.insert("n", [("a", 8)])
+    assert rows(db, "SELECT * FROM n") == [("a", 8), ("b", 2)]
 
 
-def test_the_order_of_instants_outlives_a_restart(tmp_path: Path) -> None:
+def test_an_upsert_that_waited_takes_the_place_of_the_row_that_is_there_then(db: Database) -> None:
+    db.insert("r", [(1, 1)])
+    db.advance(0)
+    db.insert("r", [(1, 20)], at=20 * S)
+    db.insert("r", [(1, 10)], at=10 * S)
+    db.insert("r", [(1, 2), (2, 2)])
+    for until, expected in ((5, [(1, 2), (2, 2)]), (15, [(1, 10), (2, 2)]), (25, [(1, 20), (2, 2)])):
+        db.advance(until * S)
+        assert rows(db, "SELECT * FROM r") == expected
+
+
+def test_what_waits_outlives_a_restart_and_happens_once(tmp_path: Path) -> None:
     with open_inline(tmp_path) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts")
-        db.execute("CREATE RELATION r (k INT PRIMARY KEY, v INT)")
+        db.execute("CREATE RELATION n (k STRING, v INT)")
         db.advance(0)
-        db.insert("r", [(1, 2)], at=60 * S)
+        db.insert("n", [("a", 1)], at=60 * S)
+        db.execute("UPDATE n SET v = CAST(v AS STRING) AT TIMESTAMP '1970-01-01T00:01:01Z'")
+        db.execute("UPDATE n SET v = v * 10 WHERE k = 'a' AT TIMESTAMP '1970-01-01T00:01:01Z'")
+        db.delete("n", [("b", 2)], at=62 * S)
     with open_inline(tmp_path) as db:
-        with pytest.raises(InstantPassed, match="00:01:00Z is there already"):
-            db.insert("r", [(1, 3)], at=50 * S)
-        db.insert("r", [(1, 4)], at=60 * S)
+        db.insert("n", [("b", 2), ("b", 3)])
+        db.advance(61 * S)
+        assert rows(db, "SELECT * FROM n") == [("a", 10), ("b", 2), ("b", 3)]
+    with open_inline(tmp_path) as db:
         db.advance(70 * S)
-        assert rows(db, "SELECT * FROM r") == [(1, 4)]
+        assert rows(db, "SELECT * FROM n") == [("a", 10), ("b", 3)]
+    with open_inline(tmp_path) as db:
+        assert rows(db, "SELECT * FROM n") == [("a", 10), ("b", 3)]
+
+
+def test_a_crash_before_the_end_of_its_file_repeats_no_change(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts")
+        db.execute("CREATE RELATION n (k STRING, v INT)")
+        db.advance(0)
+        db.insert("n", [("a", 1)], at=60 * S)
+        db.insert("n", [("b", 1)], at=80 * S)
+        db.advance(70 * S)
+        with patch.object(ScheduledChanges, "remove"):
+            assert rows(db, "SELECT * FROM n") == [("a", 1)]
+    with open_inline(tmp_path) as db:
+        db.advance(90 * S)
+        assert rows(db, "SELECT * FROM n") == [("a", 1), ("b", 1)]
+
+
+def test_an_update_that_cannot_be_made_at_its_instant_changes_nothing(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    db.insert("r", [(1, 1)])
+    db.advance(0)
+    db.execute("UPDATE r SET k = 2 WHERE k = 1 AT TIMESTAMP '1970-01-01T00:00:20Z'")
+    db.insert("r", [(2, 2)])
+    db.advance(20 * S)
+    assert rows(db, "SELECT * FROM r") == [(1, 1), (2, 2)]
+    assert [record.levelname for record in caplog.records if "at its instant" in record.message] == ["ERROR"]
+
+
+def test_a_mistake_in_a_change_that_waits_is_told_at_once(db: Database) -> None:
+    db.insert("r", [(1, 1), (2, 2)])
+    db.advance(0)
+    with pytest.raises(AlreadyExists, match="more than one row with the primary key k = 7"):
+        db.execute("UPDATE r SET k = 7 AT TIMESTAMP '1970-01-01T00:00:20Z'")
+    with pytest.raises(TypeMismatch, match="cannot be NULL"):
+        db.insert("r", [(None, 1)], at=20 * S)
+    assert db.delete("r", [(1, 1), (5, 5)], at=20 * S) == 1
+    db.advance(20 * S)
+    assert rows(db, "SELECT * FROM r") == [(2, 2)]
 
 
 def test_changes_of_one_instant_see_each_other(db: Database) -> None:
@@ -143,6 +191,29 @@ def test_a_primary_key_is_never_null(db: Database, change: str) -> None:
     with pytest.raises(TypeMismatch):
         db.insert("r", [(2, 20), (None, 1)])
     assert rows(db, "SELECT * FROM r") == [(1, 10)]
+
+
+def test_the_relation_is_read_once_however_many_upserts_come(db: Database) -> None:
+    db.insert("r", [(k, 0) for k in range(100)])
+    with patch.object(RelationLog, "contents", autospec=True, side_effect=RelationLog.contents) as read:
+        for k in range(5):
+            db.insert("r", [(k, 1), (100 + k, 1)])
+            db.delete("r", [(50 + k, 0)])
+            db.execute(f"UPDATE r SET k = k + 1000 WHERE k = {k}")
+    assert read.call_count <= 1
+    assert rows(db, "SELECT count(*), sum(v), max(k) FROM r") == [(100, 10, 1004)]
+
+
+def test_keys_that_are_equal_but_not_the_same_bits_are_one_key(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts; CREATE RELATION d (k DOUBLE PRIMARY KEY, v INT)")
+        db.advance(0)
+        for k in (0.0, -0.0, 0.0, float("nan"), float("nan")):
+            db.insert("d", [(k, 1)])
+        assert rows(db, "SELECT count(*) FROM d") == [(2,)]
+    with open_inline(tmp_path) as db:
+        db.insert("d", [(-0.0, 2)])
+        assert rows(db, "SELECT v FROM d") == [(1,), (2,)]
 
 
 # --- values
