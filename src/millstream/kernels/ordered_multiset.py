@@ -43,7 +43,7 @@ FAN = 15
 EMPTY, NOT_THERE = -1, -2
 NUMBERS, STRINGS, ROWS = range(3)
 """What keys are: numbers, ids of byte strings, or codes of rows, whose bytes begin with one that says whether they are NULL."""
-TOGETHER = 8
+TOGETHER = 16
 """So many changes are drawn near at once."""
 
 _USED, _LEVEL = 0, 1
@@ -270,6 +270,23 @@ def _prefetch_node(nodes: Address, node: int, is_leaf: bool) -> None:
             prefetch_at(nodes, node + at)
 
 
+@inlined
+def _prefetch_bytes(keys: Address, many: int, arena: Address, spans: Address) -> None:
+    for i in range(many):
+        prefetch_at(spans, 2 * get(keys, i))
+    for i in range(many):
+        prefetch_at(arena + get(spans, 2 * get(keys, i)), 0)
+
+
+@inlined
+def _rival(nodes: Address, leaf: int, key: int, word: int) -> int:
+    """The first other key of a leaf with the same word, or the key itself."""
+    j = _words_before(nodes, leaf, 0, word)
+    while _holds(nodes, leaf, j, key, word):
+        j += 1
+    return _key(nodes, leaf, j) if j < get(nodes, leaf + _USED) and get(nodes, leaf + _WORD + j) == word else key
+
+
 @kernel
 def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: Address, spans: Address) -> None:
     """Start to load what changes of these keys below these roots will read.  Never changes an outcome."""
@@ -277,11 +294,8 @@ def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: 
     for i in range(many):
         if get(node_of, i) != EMPTY:
             _prefetch_node(nodes, get(node_of, i), False)
-        if by_bytes:
-            prefetch_at(spans, 2 * get(key_of, i))
     if by_bytes:
-        for i in range(many):
-            prefetch_at(arena + get(spans, 2 * get(key_of, i)), 0)
+        _prefetch_bytes(key_of, many, arena, spans)
     for i in range(many):
         put(word_of, i, _word_of(nodes, get(key_of, i), by_bytes, arena, spans))
     inner = True
@@ -295,6 +309,11 @@ def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: 
                 put(node_of, i, child)
                 _prefetch_node(nodes, child, level == 1)
                 inner |= level > 1
+    if by_bytes:
+        for i in range(many):
+            if get(node_of, i) != EMPTY:
+                put(key_of, i, _rival(nodes, get(node_of, i), get(key_of, i), get(word_of, i)))
+        _prefetch_bytes(key_of, many, arena, spans)
 
 
 @kernel
