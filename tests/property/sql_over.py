@@ -23,7 +23,7 @@ RANKS = {"int": ["rank()", "dense_rank()"], "mean": ["percent_rank()", "cume_dis
 
 def totally(w: Writer, columns: Columns) -> str:
     """An order by all these columns."""
-    return ", ".join(f"{column.name} {_direction(w)}" for column in columns)
+    return ", ".join(f"{column.name} {direction(w)}" for column in columns)
 
 
 def first_places(w: Writer, scope: Columns) -> str:
@@ -60,7 +60,7 @@ def _by_range(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
     if w.maybe():
         edges = EDGES if key.kind in ("int", "double") else [edge for edge in EDGES if not edge[0].isdigit()]
         frame = f" RANGE BETWEEN {_edges(w, edges)}"
-    return f"{_aggregate(w, kind, scope)} OVER ({_partition(w, scope)}ORDER BY {key.name} {_direction(w)}{frame})"
+    return f"{_aggregate(w, kind, scope)} OVER ({_partition(w, scope)}ORDER BY {key.name} {direction(w)}{frame})"
 
 
 def _by_rows(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
@@ -79,7 +79,7 @@ def _place(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
 
 def _rank(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
     key = w.one_of([column for column in scope if column.kind != "mean"])
-    return f"{w.one_of(RANKS[kind])} OVER ({_partition(w, scope)}ORDER BY {key.name} {_direction(w)})"
+    return f"{w.one_of(RANKS[kind])} OVER ({_partition(w, scope)}ORDER BY {key.name} {direction(w)})"
 
 
 def _aggregate(w: Writer, kind: str, scope: Columns) -> str:
@@ -100,7 +100,7 @@ def _total_order(w: Writer, columns: Columns) -> str:
     return totally(w, w.drawn(st.permutations(list(columns))))
 
 
-def _direction(w: Writer) -> str:
+def direction(w: Writer) -> str:
     return str(w.one_of(["ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST"]))
 
 

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from property.engine_model import WINDOWS
 from property.sql_aggregates import AGGREGATES
-from property.sql_over import first_places, over_call, totally
+from property.sql_over import direction, first_places, over_call, totally
 from property.sql_values import LITERALS, VALUES, Scope, choice, comparison
 from property.sql_windows import BETWEEN, STREAMS, Column, Item, Relation, Windowed, columns_of, windows
 
@@ -526,7 +526,7 @@ def subquery_value(w: Writer, kind: str, outer: Scope, depth: int) -> str:
     if depth < 2 or len(w.items) >= MOST_ITEMS:
         return w.value(kind, outer) if outer else LITERALS[kind](w)
     source, scope = w.source(1)
-    where = _equal_to_outer(w, outer, scope)
+    where = _about_outer(w, outer, scope)
     if kind == "bool" and w.maybe():
         inner = w.one_of([column.kind for column in scope if column.kind in ("int", "text")] or ["bool"])
         tests = [
@@ -534,13 +534,22 @@ def subquery_value(w: Writer, kind: str, outer: Scope, depth: int) -> str:
             f"{w.value(inner, outer, 0)} IN (SELECT {w.value(inner, scope, 0)} FROM {source}{where})",
         ]
         return f"({w.one_of(['', 'NOT '])}{w.one_of(tests)})"
+    if kind not in ("bool", "mean") and w.once_in(3):
+        value = w.value(kind, scope, 0)
+        return f"(SELECT {value} FROM {source}{where} ORDER BY coalesce({value}, NULL) {direction(w)} LIMIT 1)"
     return f"(SELECT {w.one_of(AGGREGATES[kind])(w, scope)} FROM {source}{where})"
 
 
-def _equal_to_outer(w: Writer, outer: Scope, scope: Scope) -> str:
+def _about_outer(w: Writer, outer: Scope, scope: Scope) -> str:
+    """WHERE of an inner query: equal to the outer one in most cases; a query inside it may name both."""
     named = [column for column in outer if "." in column.name and column.name.replace(".", "").isalnum()]
     pairs = [(a, b) for a in named for b in scope if a.kind == b.kind and a.kind in ("int", "text")]
-    conditions = [" = ".join(column.name for column in w.drawn(st.permutations(w.one_of(pairs))))] if pairs and w.maybe() else []
+    conditions = []
+    if pairs and w.maybe():
+        one, other = w.drawn(st.permutations(w.one_of(pairs)))
+        conditions.append(f"{one.name} {w.one_of(['=', '=', '=', '{same}', '<', '>='])} {other.name}")
+    if pairs and len(w.items) < MOST_ITEMS and w.once_in(4):
+        conditions.append(exists(w, [*w.one_of(pairs)], 1))
     conditions += [w.condition(scope)] if w.once_in(5) else []
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
 

@@ -29,7 +29,9 @@ from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_by
+from millstream.language.join_binder import only
 from millstream.language.order_limit import first_rows, order_items, order_of, sorted_columns
+from millstream.language.outer_names import Outer
 from millstream.language.over_binder import OverBinder
 from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.python_functions import with_functions
@@ -37,7 +39,7 @@ from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import split_where, with_condition
+from millstream.language.subquery_conditions import SplitWhere, split_where, with_condition
 from millstream.language.subquery_values import Value, Values, below_groups, scope_with, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
@@ -117,6 +119,16 @@ class _Binder:
         bound, scope, _ = bind_from(select, None, self._catalog, self, self._sql)
         return bound, scope
 
+    def filtered(self, bound: BoundSelect, scope: Scope, conditions: list[exp.Expr]) -> BoundSelect:
+        """The rows for which all conditions are true; queries may stand in them."""
+        where = split_where(exp.Where(this=exp.and_(*conditions, copy=True)))
+        plan = bound.plan
+        if where.plain is not None:
+            self._check_where(where.plain)
+            plan = Filter(plan, bind_condition(scope.bare(where.plain.this), scope, self._sql, "WHERE"))
+        found = self._with_queries(replace(bound, plan=plan), scope, where, Values())
+        return replace(found, plan=only(found.plan, bound.plan.schema.names)) if where.valued else found
+
     def _with(self, with_: exp.With | None) -> _Names:
         """The names before, and those of WITH; each sees the ones before it."""
         names = self._named
@@ -157,23 +169,21 @@ class _Binder:
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
         source = replace(source, plan=plan)
-        for subquery in where.subqueries:
-            source = with_condition(source, scope, subquery, self)
-        for condition in where.valued:
-            source = self._where_value(source, condition, values, scope)
+        source = self._with_queries(source, scope, where, values)
         listed, found = values.items_taken_out(select.expressions, scope)
         shown = bind_items(exp.Select(expressions=listed), scope)
         group = group_by(select.args.get("group"), shown, scope)
         refuse_over(group.keys, "GROUP BY", self._sql)
         items, places = order_items(order, shown, scope)
+        outer = Outer(scope, scope.bare)
         if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
             below = below_groups(found, [item.tree for item in items], group.keys)
-            source = with_values(source, below, scope.bare, self, self._sql)
+            source = with_values(source, below, outer, self)
             grouping = Grouping(scope_with(scope, below, source.plan) if below else scope, group.keys, group.sets)
             found = [value for value in found if value not in below]
             bound = self._grouped(source, select, items, grouping, scope, values, found)
         else:
-            source = with_values(source, found, scope.bare, self, self._sql)
+            source = with_values(source, found, outer, self)
             bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
         if select.args.get("distinct"):
             bound = self._distinct(bound, select, hidden=len(items) - len(shown))
@@ -192,12 +202,20 @@ class _Binder:
             refuse_stars(where.this, self._sql)
             refuse_aggregate(where.this, "WHERE", self._sql)
 
+    def _with_queries(self, source: BoundSelect, scope: Scope, where: SplitWhere, values: Values) -> BoundSelect:
+        """The rows for which the conditions of WHERE with queries in them are true."""
+        for subquery in where.subqueries:
+            source = with_condition(source, scope, subquery, self)
+        for condition in where.valued:
+            source = self._where_value(source, condition, values, scope)
+        return source
+
     def _where_value(self, source: BoundSelect, condition: exp.Expr, values: Values, scope: Scope) -> BoundSelect:
         """A condition of WHERE that compares with what queries answer."""
         tree, found = values.taken_out(condition, scope)
         check_expression(tree, self._sql)
         refuse_aggregate(tree, "WHERE", self._sql)
-        source = with_values(source, found, scope.bare, self, self._sql)
+        source = with_values(source, found, Outer(scope, scope.bare), self)
         return replace(source, plan=Filter(source.plan, bind_condition(scope.bare(tree), PlanColumns(source.plan), self._sql, "WHERE")))
 
     def _grouped(
@@ -221,7 +239,7 @@ class _Binder:
                 raise not_supported("a query inside an aggregate of HAVING", having.this, self._sql, "Select the aggregate in a subquery.")
             found = [*found, *of_having]
             condition = self._having(tree, items, grouping, scope)
-        bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, above, self, self._sql)
+        bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, Outer(scope, above), self)
         columns = PlanColumns(bound.plan)
         if condition is not None:
             bound = replace(bound, plan=Filter(bound.plan, bind_condition(condition, columns, self._sql, "HAVING")))

@@ -76,8 +76,10 @@ def order_items(order: Order | None, shown: list[Item], scope: Scope) -> tuple[l
     return items, places
 
 
-def first_rows(bound: BoundSelect, order: Order, places: Sequence[int], shown: int) -> BoundSelect:
-    """`bound` has a column for each item of `order_items`; the first `shown` of them are the answer's."""
+def first_rows(
+    bound: BoundSelect, order: Order, places: Sequence[int], shown: int, partition_by: Sequence[Visible] = ()
+) -> BoundSelect:  # fmt: skip
+    """`bound` has a column for each item of `order_items`; the first `shown` of them are the answer's, and `partition_by`."""
     keys: dict[str, SortKey] = {}
     for key, place in zip(order.keys, places, strict=True):
         visible = bound.columns[place]
@@ -85,8 +87,9 @@ def first_rows(bound: BoundSelect, order: Order, places: Sequence[int], shown: i
             raise TypeMismatch("ORDER BY cannot compare a MAP", span=span_of(key), sql=order.sql)
         sort_key = SortKey(visible.column, bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
         keys.setdefault(visible.column, sort_key)  # a key that comes again decides nothing
-    plan: Plan = TopK(bound.plan, (), tuple(keys.values()), order.limit, order.offset)
-    columns = bound.columns[:shown]
+    partitions = tuple(visible.column for visible in partition_by)
+    plan: Plan = TopK(bound.plan, partitions, tuple(keys.values()), order.limit, order.offset)
+    columns = (*bound.columns[:shown], *partition_by)
     if shown < len(bound.columns):
         plan = Project(plan, tuple(Named(visible.column, column(visible.column, visible.type)) for visible in columns))
     return replace(bound, plan=plan, columns=columns, grows_only=False, mixes_rows=True)

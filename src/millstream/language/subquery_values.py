@@ -5,37 +5,31 @@
     ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
     ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
 
-The inner query has one row, so it aggregates; it names columns of the outer one only in equalities of its WHERE.
+The inner query has one row, so it aggregates or has LIMIT 1.  What names columns of the outer one: subquery_correlated.
 IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
-from millstream.language.aggregate_binder import Grouping
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
-from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, value_column
-from millstream.language.select_list import bind_items
+from millstream.language.outer_names import Outer, Selects
+from millstream.language.scope import Scope, Source, Visible, at_place, is_value, plan_column, plan_scope, value_column
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import Selects, unwrapped
-from millstream.language.typed import PlanColumns, bind_condition, bind_over
-from millstream.language.unsupported import check_expression
+from millstream.language.subquery_conditions import unwrapped
+from millstream.language.subquery_correlated import correlated, names_outer
+from millstream.language.typed import PlanColumns, bind_over
 from millstream.plan.expression import Named, column
-from millstream.plan.logical import AggregateCall, Filter, Plan, Project
+from millstream.plan.logical import Plan, Project
 
 _ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
-_OVER_NOTHING: dict[str, exp.Expr] = {
-    "count": exp.Literal.number(0), "collect_list": exp.Anonymous(this="array"), "collect_set": exp.Anonymous(this="array"),
-}  # fmt: skip
-"""What aggregates are over nothing; the others are NULL."""
 
 
 @dataclass(frozen=True)
@@ -164,22 +158,20 @@ def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
 # --- joins ------------------------------------------------------------------------------------
 
 
-def with_values(bound: BoundSelect, values: list[Value], bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
-    """`bound` with a column for each value.  `bare` turns the outer query's names into columns of its plan."""
+def with_values(bound: BoundSelect, values: list[Value], outer: Outer, selects: Selects) -> BoundSelect:
+    """`bound` with a column for each value."""
     for value in values:
-        bound = _with_value(bound, value, bare, selects, sql)
+        bound = _with_value(bound, value, outer, selects)
     return bound
 
 
-def _with_value(bound: BoundSelect, value: Value, bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
-    query = value.query
+def _with_value(bound: BoundSelect, value: Value, outer: Outer, selects: Selects) -> BoundSelect:
+    query, sql = value.query, outer.scope.sql
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
-    inner, own = selects.from_of(query)
-    parts = conjuncts(query.args["where"].this if query.args.get("where") else None)
-    outer_parts = [part for part in parts if not has_query(part) and not all(_inside(name, own) for name in part.find_all(exp.Column))]
-    if outer_parts:
-        joined, tree = _correlated(bound, value, query, (inner, own), parts, outer_parts, bare, sql)
+    from_ = selects.from_of(query)
+    if names_outer(query, from_[1], outer, selects):
+        joined, tree, inner = correlated(bound, query, from_, outer, selects, value.place)
     else:
         joined, tree, inner = _by_itself(bound, value, query, selects, sql)
     named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
@@ -195,7 +187,7 @@ def _by_itself(bound: BoundSelect, value: Value, query: exp.Select, selects: Sel
         raise _refused("a query in the place of a value has one row", value, sql, hint)
     inner = selects.body(query)
     right, columns = renamed(only(inner.plan, [inner.columns[0].column]), inner.columns, bound.plan.schema.names)
-    both = _scope(sql, bound.plan, right)
+    both = plan_scope(sql, bound.plan, right)
     always = not query.args.get("having") and not query.args.get("limit")
     joined = inner_join(bound.plan, right, [], both, "ON") if always else outer_join(bound.plan, right, [], both, "LEFT")
     return joined, plan_column(columns[0].column, value.place), inner
@@ -208,80 +200,6 @@ def _has_one_row(query: exp.Select) -> bool:
         return True
     aggregates = query.args.get("having") is not None or any(find_aggregate(item) is not None for item in query.expressions)
     return aggregates and not query.args.get("group")
-
-
-def _correlated(
-    bound: BoundSelect, value: Value, query: exp.Select, from_: tuple[BoundSelect, Scope], parts: list[exp.Expr],
-    outer_parts: list[exp.Expr], bare: Callable[[exp.Expr], exp.Expr], sql: str,
-) -> tuple[Plan, exp.Expr]:  # fmt: skip
-    """LEFT JOIN with one row for each value of the inner sides of the equalities."""
-    if not _is_one_group(query):
-        raise _refused("a query that names columns of the outer one aggregates, without GROUP BY", value, sql, "As in (SELECT max(x) ...).")
-    inner, own = from_
-    plan = inner.plan
-    for part in parts:
-        check_expression(part, sql)
-        if part not in outer_parts:
-            plan = Filter(plan, bind_condition(own.bare(part), own, sql, "WHERE"))
-    sides = [_sides(part, own, value, sql) for part in outer_parts]
-    keys = [own.bare(ours) for ours, _ in sides]
-    grouping = Grouping(own, keys)
-    (item,) = bind_items(exp.Select(expressions=query.expressions), own)
-    tree, key_columns = grouping.above(item.tree), [grouping.above(key) for key in keys]
-    groups = grouping.plan(plan)
-    visible = [Visible(field.name, field.name, field.type) for field in groups.schema]
-    right, columns = renamed(groups, visible, bound.plan.schema.names)
-    new_names = {visible.name: visible.column for visible in columns}
-    conditions: list[exp.Expr] = [
-        exp.EQ(this=bare(theirs), expression=plan_column(new_names[key.name], value.place))
-        for key, (_, theirs) in zip(key_columns, sides, strict=True)
-    ]
-    joined = outer_join(bound.plan, right, conditions, _scope(sql, bound.plan, right), "LEFT")
-    return joined, _over_groups(tree, grouping.calls, new_names)
-
-
-def _is_one_group(query: exp.Select) -> bool:
-    plain = not any(part for key, part in query.args.items() if key not in _ONE_GROUP)
-    return plain and find_aggregate(query.expressions[0]) is not None
-
-
-def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr, exp.Expr]:
-    """The inner and the outer side of an equality."""
-    while isinstance(part, exp.Paren):
-        part = part.this
-    if isinstance(part, exp.EQ) and find_aggregate(part) is None:
-        for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
-            outside = [not _inside(name, own) for name in theirs.find_all(exp.Column)]
-            if outside and all(outside) and all(_inside(name, own) for name in ours.find_all(exp.Column)):
-                return ours, theirs
-    hint = "Write inner column = outer column."
-    place = span_of(part) or span_of(value.place)
-    raise NotSupported("a query in the place of a value names columns of the outer one only in equalities", hint=hint, span=place, sql=sql)
-
-
-def _inside(column: exp.Column, own: Scope) -> bool:
-    """It is a name of the inner query."""
-    return not is_bound(column) and own.knows(column)
-
-
-def _over_groups(tree: exp.Expr, calls: tuple[AggregateCall, ...], new_names: dict[str, str]) -> exp.Expr:
-    """The value over the joined row, where a row without a group has the value over nothing."""
-    known = {call.name: _OVER_NOTHING[call.function] for call in calls if call.function in _OVER_NOTHING}
-
-    def swap(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column):
-            return node
-        renamed_ = plan_column(new_names[node.name], node)
-        if node.name not in known:
-            return renamed_
-        return at_place(exp.Anonymous(this="coalesce", expressions=[renamed_, known[node.name].copy()]), node)
-
-    return tree.copy().transform(swap, copy=False)
-
-
-def _scope(sql: str, *plans: Plan) -> Scope:
-    columns = tuple(Visible(field.name, field.name, field.type) for plan in plans for field in plan.schema)
-    return Scope((Source(None, "the query", columns),), sql)
 
 
 def _refused(what: str, value: Value, sql: str, hint: str | None = None) -> NotSupported:
