@@ -256,7 +256,13 @@ class Writer:
             name = self.one_of(shared)
             merged = next(Column(name, column.kind) for column in own if _bare(column) == name)
             return f"{left} {kind} {right} USING ({name})", [merged, *after]
-        return f"{left} {kind} {right} ON {self.join_condition(scope, own)}", after
+        about_one = f" AND {self._about_one(scope, own, depth)}" if depth > 1 and len(self.items) < MOST_ITEMS and self.once_in(4) else ""
+        return f"{left} {kind} {right} ON {self.join_condition(scope, own)}{about_one}", after
+
+    def _about_one(self, scope: Scope, own: Scope, depth: int) -> str:
+        """A query in ON, which names one side."""
+        side = self.one_of([scope, own])
+        return f"({self.one_of([exists, in_rows, value_condition])(self, side, depth - 1)})"
 
     def _asof(self, left: str, scope: list[Column], right: str, own: list[Column], kind: str) -> tuple[str, list[Column]]:
         """For the oracle: the nearest row behind each left one, of ties the greatest by all columns."""
@@ -411,6 +417,17 @@ def first_rows(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     return Query(shown_columns, f"FROM ({inner}) AS {alias} WHERE {condition}{more}", shown)
 
 
+def qualified(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
+    """The first rows of each partition, by QUALIFY."""
+    source, scope = w.source(depth)
+    scope = [column for column in scope if column.kind != "mean"] or [Column("coalesce(1, 2)", "int")]
+    where = w.where(scope, depth)
+    listed, columns = w.listed(kinds, lambda kind: w.value(kind, scope))
+    condition = f"{first_places(w, scope)} {w.one_of(['<= 1', '<= 2', '= 2', '> 1'])}"
+    more = f" {w.one_of(['AND', 'OR'])} {w.condition(scope)}" if w.once_in(4) else ""
+    return Query(columns, f"FROM {source}{where} QUALIFY {condition}{more}", listed)
+
+
 def with_name(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     named = w.query(w.kinds(), depth - 1)
     name = w.fresh("n")
@@ -420,7 +437,7 @@ def with_name(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
 
 
 SHALLOW_QUERIES = (selected, selected, grouped)
-QUERIES = (*SHALLOW_QUERIES, grouped, combined, with_name, first_rows)
+QUERIES = (*SHALLOW_QUERIES, grouped, combined, with_name, first_rows, qualified)
 
 
 # --- items of FROM ----------------------------------------------------------------------------

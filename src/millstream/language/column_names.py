@@ -13,7 +13,7 @@ from sqlglot import exp
 from millstream.language.literal_names import instant_name, interval_name, number_name
 from millstream.language.nodes import OverFunction
 
-_FORM, _SUFFIX = "form", "number_suffix"
+_FORM, _SUFFIX, _OUTER = "form", "number_suffix", "outer_names"
 
 # Spark writes these in capitals, unless they were called by one of their other names
 _CAPITALS = frozenset(
@@ -122,14 +122,31 @@ def shown(tree: exp.Expr) -> str:
         case exp.Bracket():
             return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
         case exp.Subquery():
-            return "scalarsubquery()"
+            return f"scalarsubquery({_outer(tree)})"
         case exp.Exists():
-            return "exists()"
+            return f"exists({_outer(tree)})"
         case exp.DPipe():
             return f"concat({shown(tree.this)}, {shown(tree.expression)})"
         case exp.Concat():  # strings side by side
             return "".join(shown(part) for part in tree.expressions)
     return _predicate(tree) or _special(tree)
+
+
+def note_outer(query: exp.Expr, names: list[str]) -> None:
+    """Spark shows which columns of the outer query an inner one names."""
+    query.meta[_OUTER] = names
+
+
+def _outer(tree: exp.Expr) -> str:
+    return ", ".join(tree.meta.get(_OUTER, ()))
+
+
+def _operand(tree: exp.Expr) -> str:
+    """What stands before IN with a query: a row is a struct."""
+    if not isinstance(tree, exp.Tuple):
+        return shown(tree)
+    fields = [f"'{part.name if isinstance(part, exp.Column) else f'col{i}'}', {shown(part)}" for i, part in enumerate(tree.expressions, 1)]
+    return f"named_struct({', '.join(fields)})"
 
 
 def _predicate(tree: exp.Expr) -> str | None:
@@ -153,6 +170,8 @@ def _predicate(tree: exp.Expr) -> str | None:
             return f"({shown(tree.this)} <=> {shown(tree.expression)})"
         case exp.Between():
             return f"between({shown(tree.this)}, {shown(tree.args['low'])}, {shown(tree.args['high'])})"
+        case exp.In() if tree.args.get("query") is not None:
+            return f"({_operand(tree.this)} IN (listquery({_outer(tree)})))"
         case exp.In() if tree.expressions:
             return f"({shown(tree.this)} IN ({_listed(tree.expressions)}))"
         case exp.Escape():

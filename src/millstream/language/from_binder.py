@@ -22,6 +22,7 @@ from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
 from millstream.language.from_joins import bind_joins
 from millstream.language.nodes import StreamWindow
+from millstream.language.outer_names import Selects
 from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_source, not_supported
@@ -31,10 +32,8 @@ from millstream.plan.logical import Scan, Window
 from millstream.plan.window import RowsWindow, TimeWindow
 
 
-class Queries(Protocol):
-    """Who binds the queries inside a query."""
-
-    def body(self, tree: exp.Expr) -> BoundSelect: ...
+class Queries(Selects, Protocol):
+    """Who binds the queries inside a query, and knows those of WITH."""
 
     def named(self, name: str) -> BoundSelect | None: ...
 
@@ -48,7 +47,7 @@ def bind_from(
     if not joins:
         return bound, scope, [scope.bare(where.this)] if where is not None else []
     items = [(bound, scope), *(_item(join.this, catalog, queries, sql) for join in joins)]
-    return bind_joins(items, joins, where, sql)
+    return bind_joins(items, joins, where, queries, sql)
 
 
 def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:

@@ -31,7 +31,7 @@ _HIDDEN = "_order"
 class Order:
     """The clauses of one query."""
 
-    keys: tuple[exp.Ordered, ...]
+    keys: tuple[exp.Expr, ...]
     limit: int
     offset: int
     sql: str
@@ -95,10 +95,15 @@ def first_rows(
     return replace(bound, plan=plan, columns=columns, grows_only=False, mixes_rows=True)
 
 
-def _tree(key: exp.Ordered, items: list[Item], scope: Scope) -> exp.Expr:
+def _tree(key: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
     tree = key.this
     if isinstance(tree, exp.Literal) and tree.is_int:
         return items[_position(tree, len(items), scope.sql)].tree
+    return aliases_first(tree, items, scope)
+
+
+def aliases_first(tree: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
+    """`tree` over the plan's columns, where a name means an item of the select list before a column of FROM."""
     check_expression(tree, scope.sql)
     refuse_stars(tree, scope.sql)
 

@@ -19,8 +19,9 @@ _PARTS = {"partition_by": "PARTITION BY", "order": "ORDER BY", "spec": "a frame"
 
 
 def with_over(select: exp.Select, sql: str) -> exp.Select:
-    """The same SELECT, with an OverFunction for each OVER in its list and in ORDER BY."""
-    if not any(tree.find(exp.Window) for tree in (*select.expressions, select.args.get("order")) if tree is not None):
+    """The same SELECT, with an OverFunction for each OVER in its list, in QUALIFY and in ORDER BY."""
+    clauses = [select.args.get(clause) for clause in ("qualify", "order")]
+    if not any(tree.find(exp.Window) for tree in (*select.expressions, *clauses) if tree is not None):
         return select
     named = {window.this.name.lower(): window for window in select.args.get("windows") or []}
     select = select.copy()
@@ -29,8 +30,9 @@ def with_over(select: exp.Select, sql: str) -> exp.Select:
         return _over_function(node, named, sql) if isinstance(node, exp.Window) else node
 
     select.set("expressions", [tree.transform(swap, copy=False) for tree in select.expressions])
-    if select.args.get("order") is not None:
-        select.set("order", select.args["order"].transform(swap, copy=False))
+    for clause in ("qualify", "order"):
+        if select.args.get(clause) is not None:
+            select.set(clause, select.args[clause].transform(swap, copy=False))
     return select
 
 

@@ -55,9 +55,10 @@ class _Rows:
     outside: dict[str, str]
 
 
-def names_outer(query: exp.Select, own: Scope, outer: Outer, selects: Selects) -> bool:
-    parts = [*_conditions(query), *query.expressions]
-    return any(outer_columns(part, own, outer.scope, selects) for part in parts)
+def outer_names(query: exp.Select, outer: Scope, selects: Selects) -> list[exp.Column]:
+    """The columns in the inner query that are the outer one's."""
+    _, own = selects.from_of(query)
+    return [name for part in (*_conditions(query), *query.expressions) for name in outer_columns(part, own, outer, selects)]
 
 
 def correlated(

@@ -4,6 +4,7 @@
     ... WHERE v > (SELECT avg(v) FROM s [ROWS 9] AS b WHERE b.k = a.k)   LEFT JOIN (SELECT k, avg(v) ... GROUP BY k) ON k = a.k
     ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
     ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
+    ... (a.v, a.x) IN (SELECT w, y FROM ...) OR ...                counts of equal rows, and of those that may be
 
 The inner query has one row, so it aggregates or has LIMIT 1.  What names columns of the outer one: subquery_correlated.
 IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
@@ -18,13 +19,15 @@ from sqlglot import exp
 from millstream.core.errors import ArityMismatch, NotSupported
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
-from millstream.language.column_names import column_name
+from millstream.language.canonical import canonical
+from millstream.language.column_names import column_name, note_outer
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
+from millstream.language.order_limit import Order
 from millstream.language.outer_names import Outer, Selects
-from millstream.language.scope import Scope, Source, Visible, at_place, is_value, plan_column, plan_scope, value_column
+from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, plan_scope, value_column
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import unwrapped
-from millstream.language.subquery_correlated import correlated, names_outer
+from millstream.language.subquery_correlated import correlated, outer_names
 from millstream.language.typed import PlanColumns, bind_over
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Plan, Project
@@ -42,10 +45,15 @@ class Value:
 
 
 class Values:
-    """Takes queries out of expressions; the columns get names that differ."""
+    """Takes queries out of expressions; the columns get names that differ, unless the queries are the same."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._known: dict[tuple[str, tuple[bool, ...]], Value] = {}
+
+    def forget(self) -> None:
+        """What was taken out so far stands somewhere else: the same query is another column from here on."""
+        self._known.clear()
 
     def taken_out(self, tree: exp.Expr, scope: Scope) -> tuple[exp.Expr, list[Value]]:
         """`tree` with a column in the place of each query, and those queries.  Names outside of them are those of `scope`."""
@@ -54,14 +62,28 @@ class Values:
             return tree, found
         return self._replaced(tree.copy(), found, scope), found
 
-    def items_taken_out(self, items: list[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[Value]]:
+    def items_taken_out(self, items: list[exp.Expr], scope: Scope, selects: Selects) -> tuple[list[exp.Expr], list[Value]]:
         """The same for a select list, whose items keep the names that they have with the queries in them."""
         plain, values = [], []
         for item in items:
+            _note_outer(item, scope, selects)
             tree, found = self.taken_out(item, scope)
             values += found
             plain.append(exp.alias_(tree, column_name(item), quoted=True) if found and not isinstance(tree, exp.Alias) else tree)
         return plain, values
+
+    def group_taken_out(self, group: exp.Group | None, scope: Scope) -> tuple[exp.Group | None, list[Value]]:
+        if group is None:
+            return None, []
+        tree, found = self.taken_out(group, scope)
+        assert isinstance(tree, exp.Group)
+        return tree, found
+
+    def order_taken_out(self, order: Order | None, scope: Scope) -> tuple[Order | None, list[Value]]:
+        if order is None:
+            return None, []
+        taken = [self.taken_out(key, scope) for key in order.keys]
+        return replace(order, keys=tuple(key for key, _ in taken)), [value for _, found in taken for value in found]
 
     def _replaced(self, tree: exp.Expr, found: list[Value], scope: Scope) -> exp.Expr:
         match tree:
@@ -71,15 +93,29 @@ class Values:
                 # its names are the outer query's, also where it stands inside the inner one
                 return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
             case exp.Subquery():
-                self._count += 1
-                value = Value(f"_value {self._count}", unwrapped(tree), tree)
-                found.append(value)
+                value = self._value(tree)
+                found += [] if value in found else [value]
                 return value_column(value.name, tree)
         for child in list(tree.iter_expressions()):
             new = self._replaced(child, found, scope)
             if new is not child:
                 child.replace(new)
         return tree
+
+    def _value(self, tree: exp.Subquery) -> Value:
+        text = canonical(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))
+        if text not in self._known:
+            self._count += 1
+            self._known[text] = Value(f"_value {self._count}", unwrapped(tree), tree)
+        return self._known[text]
+
+
+def _note_outer(item: exp.Expr, scope: Scope, selects: Selects) -> None:
+    """For the item's name."""
+    for node in item.walk(prune=lambda node: isinstance(node, exp.Select)):
+        query = unwrapped(node.args.get("query") or node.this) if isinstance(node, exp.Subquery | exp.Exists | exp.In) else None
+        if isinstance(query, exp.Select):
+            note_outer(node, [name.parts[-1].name for name in outer_names(query, scope, selects)])
 
 
 def has_query(tree: exp.Expr) -> bool:
@@ -90,7 +126,7 @@ def _as_count(query: exp.Expr, place: exp.Expr) -> exp.Expr:
     """EXISTS: there is a row to count."""
     if isinstance(query, exp.Select) and not query.args.get("group") and any(find_aggregate(item) for item in query.expressions):
         return exp.true()  # an aggregate over nothing is a row too
-    return at_place(exp.GT(this=_counted(query, place), expression=exp.Literal.number(0)), place)
+    return at_place(_some(_counted(query, place)), place)
 
 
 def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None) -> exp.Subquery:
@@ -110,23 +146,40 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
     """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
     query = unwrapped(tree.args["query"])
     _require_plain(query, tree)
-    if len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
-        raise ArityMismatch("the query behind IN has one column, and it has a name", span=span_of(tree))
-    item = query.expressions[0].unalias()
-    some = exp.Literal.number(0)
-    equal = _counted(query, tree, exp.EQ(this=item.copy(), expression=operand.copy()))
-    unknown = _counted(query, tree, exp.Is(this=item.copy(), expression=exp.null()))
-    is_unknown = exp.And(
-        this=exp.Is(this=operand.copy(), expression=exp.null()), expression=exp.GT(this=_counted(query, tree), expression=some.copy())
-    )
+    ours = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
+    if any(isinstance(item, exp.Star) for item in query.expressions):
+        raise ArityMismatch("the columns of the query behind IN have names", span=span_of(tree))
+    if len(query.expressions) != len(ours):
+        found = f"the query behind IN has {len(query.expressions)} columns, and what stands before it {len(ours)}"
+        raise ArityMismatch(found, span=span_of(tree))
+    pairs = list(zip((item.unalias() for item in query.expressions), ours, strict=True))
+    equal = [exp.EQ(this=item.copy(), expression=mine.copy()) for item, mine in pairs]
     case = exp.Case(
         ifs=[
-            exp.If(this=exp.GT(this=equal, expression=some.copy()), true=exp.true()),
-            exp.If(this=exp.Or(this=exp.GT(this=unknown, expression=some.copy()), expression=is_unknown), true=exp.null()),
+            exp.If(this=_some(_counted(query, tree, exp.and_(*equal))), true=exp.true()),
+            exp.If(this=_unknown(query, tree, pairs, equal), true=exp.null()),
         ],
         default=exp.false(),
     )
     return at_place(case, tree)
+
+
+def _unknown(query: exp.Expr, tree: exp.In, pairs: list[tuple[exp.Expr, exp.Expr]], equal: list[exp.EQ]) -> exp.Expr:
+    """Whether a row is there that would be equal if NULL were the right value."""
+    if len(pairs) > 1:
+        may_be = [exp.or_(one, _is_null(item), _is_null(mine)) for one, (item, mine) in zip(equal, pairs, strict=True)]
+        return _some(_counted(query, tree, exp.and_(*may_be)))
+    item, mine = pairs[0]  # without a comparison of all with all
+    of_operand = exp.And(this=_is_null(mine), expression=_some(_counted(query, tree)))
+    return exp.Or(this=_some(_counted(query, tree, _is_null(item))), expression=of_operand)
+
+
+def _is_null(tree: exp.Expr) -> exp.Is:
+    return exp.Is(this=tree.copy(), expression=exp.null())
+
+
+def _some(count: exp.Expr) -> exp.GT:
+    return exp.GT(this=count, expression=exp.Literal.number(0))
 
 
 def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
@@ -146,6 +199,12 @@ def below_groups(values: list[Value], items: list[exp.Expr], keys: list[exp.Expr
     """Those that stand inside an aggregate or a key: they are values of a row, not of a group."""
     inside = [*keys, *(node for item in items for node in item.walk() if is_aggregate(node))]
     names = {column.name for tree in inside for column in tree.find_all(exp.Column) if is_value(column)}
+    return [value for value in values if value.name in names]
+
+
+def still_named(values: list[Value], trees: list[exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, which have the columns of the groups already."""
+    names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
     return [value for value in values if value.name in names]
 
 
@@ -169,9 +228,8 @@ def _with_value(bound: BoundSelect, value: Value, outer: Outer, selects: Selects
     query, sql = value.query, outer.scope.sql
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
-    from_ = selects.from_of(query)
-    if names_outer(query, from_[1], outer, selects):
-        joined, tree, inner = correlated(bound, query, from_, outer, selects, value.place)
+    if outer_names(query, outer.scope, selects):
+        joined, tree, inner = correlated(bound, query, selects.from_of(query), outer, selects, value.place)
     else:
         joined, tree, inner = _by_itself(bound, value, query, selects, sql)
     named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
