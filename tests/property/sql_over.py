@@ -64,13 +64,19 @@ def _by_range(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
 
 
 def _by_rows(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
-    call = _aggregate(w, kind, scope) if w.maybe() else f"{w.one_of(['first_value', 'last_value'])}({w.value(kind, scope, 0)})"
+    call = _aggregate(w, kind, scope) if w.maybe() else _looked_up(w, w.one_of(["first_value", "last_value"]), w.value(kind, scope, 0))
     return f"{call} OVER ({_partition(w, scope)}ORDER BY {_total_order(w, whole)} ROWS BETWEEN {_edges(w, EDGES)})"
 
 
 def _neighbour(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
-    call = f"{w.one_of(['lag', 'lead'])}({w.value(kind, scope, 0)}{w.one_of(['', ', 1', ', 2'])})"
+    call = _looked_up(w, w.one_of(["lag", "lead"]), f"{w.value(kind, scope, 0)}{w.one_of(['', ', 1', ', 2'])}")
     return f"{call} OVER ({_partition(w, scope)}ORDER BY {_total_order(w, whole)})"
+
+
+def _looked_up(w: Writer, function: str, arguments: str) -> str:
+    if not w.once_in(3):
+        return f"{function}({arguments})"
+    return w.either(f"{function}({arguments}) IGNORE NULLS", f"{function}({arguments} IGNORE NULLS)")
 
 
 def _place(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:

@@ -35,6 +35,7 @@ from millstream.language.nodes import OverFunction
 from millstream.language.order_limit import aliases_first, first_rows, order_items, order_of, sorted_columns
 from millstream.language.outer_names import Outer
 from millstream.language.over_binder import OverBinder
+from millstream.language.over_nulls import without_nulls
 from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.python_functions import with_functions
 from millstream.language.scope import Scope, Visible
@@ -292,11 +293,17 @@ class _Binder:
         return condition, found
 
     def _projected(self, source: BoundSelect, items: list[Item], qualify: exp.Expr | None, columns: Typed) -> BoundSelect:
+        trees = [*(item.tree for item in items), *([qualify] if qualify is not None else [])]
+        numbers = OverBinder(source.plan, columns, self._sql)
+        trees = [without_nulls(tree, numbers, self._sql) for tree in trees]
+        if numbers.has_calls:
+            source, columns = replace(source, plan=numbers.plan()), numbers
         over = OverBinder(source.plan, columns, self._sql)
-        items = [replace(item, tree=over.above(item.tree)) for item in items]
-        condition = over.above(qualify) if qualify is not None else None
+        trees = [over.above(tree) for tree in trees]
         if over.has_calls:
             source, columns = replace(source, plan=over.plan(), grows_only=False, mixes_rows=True), over
+        condition = trees.pop() if qualify is not None else None
+        items = [replace(item, tree=tree) for item, tree in zip(items, trees, strict=True)]
         if condition is not None:
             source = replace(source, plan=Filter(source.plan, bind_condition(condition, columns, self._sql, "QUALIFY")))
         names = _plan_names(item.name for item in items)

@@ -232,7 +232,8 @@ def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
 
 def _over(tree: OverFunction) -> str:
     """Spark writes out everything, the frame too."""
-    name = tree.this.lower()
+    name, nulls = tree.this.lower(), tree.args.get("nulls")
+    name = name.removesuffix("_value") if nulls and name in ("first_value", "last_value") else name
     arguments = list(tree.expressions) or ([exp.Literal.number(1)] if name == "count" else [])
     if name in ("lag", "lead"):
         arguments += [exp.Literal.number(1), exp.Null()][len(arguments) - 1 :]
@@ -248,6 +249,7 @@ def _over(tree: OverFunction) -> str:
     call = call.upper() if name in ("rank", "dense_rank", "percent_rank") else call
     condition = tree.args.get("condition")
     chosen = f" FILTER (WHERE {shown(condition)})" if condition is not None else ""
+    chosen += " ignore nulls" if nulls == "IGNORE" and name == "nth_value" else ""
     return f"{call}{chosen} OVER ({window})"
 
 
@@ -255,7 +257,9 @@ def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:
     spec = tree.args.get("spec")
     if name in ("lag", "lead"):
         distance = shown(arguments[1])
-        distance = distance if name == "lead" else distance.removeprefix("-") if distance.startswith("-") else f"-{distance}"
+        distance = (
+            distance if name == "lead" or distance == "0" else distance.removeprefix("-") if distance.startswith("-") else f"-{distance}"
+        )
         return f"ROWS BETWEEN {distance} FOLLOWING AND {distance} FOLLOWING"
     if spec is not None:
         start, stop = (_edge(spec.args.get(edge), spec.args.get(f"{edge}_side")) for edge in ("start", "end"))
