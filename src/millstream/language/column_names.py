@@ -28,6 +28,7 @@ _CASTS = frozenset(
 )
 # their flag for IGNORE NULLS is not shown
 _TIMED = frozenset(["first", "first_value", "any_value", "last", "last_value"])
+_LISTS = frozenset(["listagg", "string_agg"])
 # what Spark fills in for arguments that were left out: (number of arguments given, the rest)
 _TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DEFAULTS: dict[str, tuple[int, str]] = {
@@ -115,8 +116,7 @@ def shown(tree: exp.Expr) -> str:
         case exp.Filter():
             return f"{shown(tree.this)} FILTER (WHERE {shown(tree.expression.this)})"
         case exp.WithinGroup():
-            ordered = tree.expression.expressions[0]
-            return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {shown(ordered.this)}{' DESC' if ordered.args.get('desc') else ''})"
+            return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {_within_group(tree.this.name.lower(), tree.expression.expressions)})"
         case OverFunction():
             return _over(tree)
         case exp.Bracket():
@@ -130,6 +130,18 @@ def shown(tree: exp.Expr) -> str:
         case exp.Concat():  # strings side by side
             return "".join(shown(part) for part in tree.expressions)
     return _predicate(tree) or _special(tree)
+
+
+def _within_group(function: str, keys: list[exp.Ordered]) -> str:
+    """Spark writes out the direction for lists only, and for the mode the other way round."""
+    descends = bool(keys[0].args.get("desc"))
+    if function in _LISTS:
+        return ", ".join(f"{shown(key.this)} {_direction(bool(key.args.get('desc')), bool(key.args.get('nulls_first')))}" for key in keys)
+    return f"{shown(keys[0].this)}{' DESC' if descends != (function == 'mode') else ''}"
+
+
+def _direction(descending: bool, nulls_first: bool) -> str:
+    return f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def note_outer(query: exp.Expr, names: list[str]) -> None:
@@ -209,8 +221,13 @@ def _special(tree: exp.Expr) -> str:
 
 def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
     texts = [shown(argument) for argument in arguments]
-    if name in _TIMED:
+    if name in _TIMED or name == "approx_count_distinct":
         texts = texts[:1]
+    if name == "mode" and len(texts) == 2:
+        return f"mode() WITHIN GROUP (ORDER BY {texts[0]} DESC)" if texts[1] == "true" else f"mode({texts[0]})"
+    if name in _LISTS:
+        inside = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else arguments
+        name, texts = "listagg", [*texts, *(["NULL"] if len(inside) == 1 else [])]
     name = "collect_list" if name == "array_agg" else name
     if name in _CASTS and len(texts) == 1:
         return texts[0]
@@ -238,10 +255,7 @@ def _over(tree: OverFunction) -> str:
     if name in ("lag", "lead"):
         arguments += [exp.Literal.number(1), exp.Null()][len(arguments) - 1 :]
     keys, directions = tree.args.get("order") or [], tree.args.get("directions") or ()
-    order = [
-        f"{shown(key)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
-        for key, (descending, nulls_first) in zip(keys, directions, strict=True)
-    ]
+    order = [f"{shown(key)} {_direction(descending, nulls_first)}" for key, (descending, nulls_first) in zip(keys, directions, strict=True)]
     partition_by = tree.args.get("partition_by")
     parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []

@@ -31,7 +31,8 @@ from millstream.plan.logical import AggregateCall, Plan, Project
 
 _ONE_ROW = {"expressions", "from_", "joins", "where", "hint", "order", "limit", "offset"}
 _OVER_NOTHING: dict[str, exp.Expr] = {
-    "count": exp.Literal.number(0), "collect_list": exp.Anonymous(this="array"), "collect_set": exp.Anonymous(this="array"),
+    "count": exp.Literal.number(0),
+    **{function: exp.Anonymous(this="array") for function in ("collect_list", "collect_ordered", "collect_set")},
 }  # fmt: skip
 """What aggregates are over nothing; the others are NULL."""
 
