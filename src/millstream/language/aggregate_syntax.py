@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
-from millstream.language.functions_known import AGGREGATES
+from millstream.language.functions_known import AGGREGATES, ROW_MAKERS
 from millstream.language.scope import at_place
 from millstream.language.spans import span_of
 
@@ -46,8 +46,7 @@ _SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", 
 _PERCENTILES = frozenset(["percentile", "percentile_approx", "approx_percentile"])
 _WITHIN_GROUP = frozenset(["percentile_cont", "percentile_disc"])
 _IN_TIME = frozenset(["first", "last"])
-_ROW_MAKERS = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
-_NAMES = AGGREGATES - _ROW_MAKERS
+_NAMES = AGGREGATES - ROW_MAKERS
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
     (trades [NOW]) AS t               the same as without parentheses
     symbols                           Scan(symbols): a relation, or a query that answers with one
     ... JOIN ... ON ...               from_joins
+    trades [NOW] AS t PIVOT (...)     pivot
 
 A query that gives a stream is read like a stream.
 """
@@ -23,6 +24,7 @@ from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, Sink
 from millstream.language.from_joins import bind_joins
 from millstream.language.nodes import StreamWindow
 from millstream.language.outer_names import Selects
+from millstream.language.pivot import pivoted
 from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_source, not_supported
@@ -51,6 +53,8 @@ def bind_from(
 
 
 def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
+    if item.args.get("pivots"):
+        return _pivot(item, catalog, queries, sql)
     match item:
         case exp.Table():
             check_source(item, sql)
@@ -100,6 +104,14 @@ def _scan(entry: StreamEntry | RelationEntry | QueryEntry) -> tuple[Scan, tuple[
 
 def _no_window(what: str, window: StreamWindow, sql: str) -> WindowInvalid:
     return WindowInvalid(f"{what}, which takes no window", hint="Windows are for streams.", span=span_of(window), sql=sql)
+
+
+def _pivot(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
+    plain, pivots = item.copy(), item.args["pivots"]
+    plain.set("pivots", None)
+    _, scope = _item(plain, catalog, queries, sql)
+    name = pivots[0].alias
+    return _derived(queries.body(pivoted(plain, pivots, scope)), exp.Subquery(), name or None, sql)
 
 
 # --- subqueries -----------------------------------------------------------------------------

@@ -38,6 +38,7 @@ _CLAUSES = {
     "sample": "TABLESAMPLE", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",
 }  # fmt: skip
+_CLAUSE_HINTS = {"laterals": "Insert the elements as rows, or look at arrays with exists, filter, transform and element_at."}
 _EXPRESSIONS: dict[type[exp.Expr], str] = {
     exp.Window: "OVER in this place", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
     exp.RespectNulls: "RESPECT NULLS", exp.Exists: "EXISTS", exp.Subquery: "a subquery in an expression",
@@ -92,4 +93,4 @@ def _check_clauses(node: exp.Expr, allowed: set[str], sql: str) -> None:
             continue
         first = value[0] if isinstance(value, list) else value
         place = first if isinstance(first, exp.Expr) and span_of(first) else node
-        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql)
+        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql, _CLAUSE_HINTS.get(key))
