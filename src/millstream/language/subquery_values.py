@@ -19,7 +19,6 @@ from sqlglot import exp
 from millstream.core.errors import ArityMismatch, NotSupported
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
-from millstream.language.canonical import canonical
 from millstream.language.column_names import column_name, note_outer
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
 from millstream.language.order_limit import Order
@@ -103,7 +102,7 @@ class Values:
         return tree
 
     def _value(self, tree: exp.Subquery) -> Value:
-        text = canonical(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))
+        text = repr(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))  # qualifiers, windows and all
         if text not in self._known:
             self._count += 1
             self._known[text] = Value(f"_value {self._count}", unwrapped(tree), tree)
