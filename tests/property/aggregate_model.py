@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -108,6 +109,23 @@ def once(rows: Timed) -> list[Any]:
     return sorted({comparable(value): value for value in present(rows)}.values(), key=order)
 
 
+def mode(call: AggregateCall, rows: Timed) -> Any:
+    """The value with most copies; of several the least, or the greatest if the parameter says so."""
+    copies = Counter(comparable(value) for value in present(rows))
+    often = [value for value in once(rows) if copies[comparable(value)] == max(copies.values())]
+    return (often[-1] if call.parameters[0] else often[0]) if often else None
+
+
+def ordered(call: AggregateCall, rows: Timed) -> list[Any]:
+    """The first column by the others, ties by value; a parameter is 2 if its column descends, and 1 more if NULLs come first."""
+    counted = sorted((row for _, row in rows if row[0] is not None), key=lambda row: order(row[0]))
+    for i, direction in reversed(list(enumerate(call.parameters, start=1))):
+        there = sorted((row for row in counted if row[i] is not None), key=lambda row: order(row[i]), reverse=direction >= 2)
+        nulls = [row for row in counted if row[i] is None]
+        counted = nulls + there if direction % 2 else there + nulls
+    return [row[0] for row in counted]
+
+
 FUNCTIONS: dict[str, Callable[[AggregateCall, Timed], Any]] = {
     "first": lambda call, rows: next(iter(in_time(rows)), None),
     "last": lambda call, rows: next(reversed(in_time(rows)), None),
@@ -115,6 +133,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall, Timed], Any]] = {
     "max_by": lambda call, rows: next(reversed(beside(rows)), None),
     "collect_list": lambda call, rows: collected(rows),
     "collect_set": lambda call, rows: once(rows),
+    "mode": mode,
+    "collect_ordered": ordered,
     "bit_and": bits(operator.and_),
     "bit_or": bits(operator.or_),
     "bit_xor": bits(operator.xor),

@@ -23,7 +23,7 @@ RANKS = {"int": ["rank()", "dense_rank()"], "mean": ["percent_rank()", "cume_dis
 
 def totally(w: Writer, columns: Columns) -> str:
     """An order by all these columns."""
-    return ", ".join(f"{column.name} {_direction(w)}" for column in columns)
+    return ", ".join(f"{column.name} {direction(w)}" for column in columns)
 
 
 def first_places(w: Writer, scope: Columns) -> str:
@@ -60,17 +60,23 @@ def _by_range(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
     if w.maybe():
         edges = EDGES if key.kind in ("int", "double") else [edge for edge in EDGES if not edge[0].isdigit()]
         frame = f" RANGE BETWEEN {_edges(w, edges)}"
-    return f"{_aggregate(w, kind, scope)} OVER ({_partition(w, scope)}ORDER BY {key.name} {_direction(w)}{frame})"
+    return f"{_aggregate(w, kind, scope)} OVER ({_partition(w, scope)}ORDER BY {key.name} {direction(w)}{frame})"
 
 
 def _by_rows(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
-    call = _aggregate(w, kind, scope) if w.maybe() else f"{w.one_of(['first_value', 'last_value'])}({w.value(kind, scope, 0)})"
+    call = _aggregate(w, kind, scope) if w.maybe() else _looked_up(w, w.one_of(["first_value", "last_value"]), w.value(kind, scope, 0))
     return f"{call} OVER ({_partition(w, scope)}ORDER BY {_total_order(w, whole)} ROWS BETWEEN {_edges(w, EDGES)})"
 
 
 def _neighbour(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
-    call = f"{w.one_of(['lag', 'lead'])}({w.value(kind, scope, 0)}{w.one_of(['', ', 1', ', 2'])})"
+    call = _looked_up(w, w.one_of(["lag", "lead"]), f"{w.value(kind, scope, 0)}{w.one_of(['', ', 1', ', 2'])}")
     return f"{call} OVER ({_partition(w, scope)}ORDER BY {_total_order(w, whole)})"
+
+
+def _looked_up(w: Writer, function: str, arguments: str) -> str:
+    if not w.once_in(3):
+        return f"{function}({arguments})"
+    return w.either(f"{function}({arguments}) IGNORE NULLS", f"{function}({arguments} IGNORE NULLS)")
 
 
 def _place(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
@@ -79,7 +85,7 @@ def _place(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
 
 def _rank(w: Writer, kind: str, scope: Columns, whole: Columns) -> str:
     key = w.one_of([column for column in scope if column.kind != "mean"])
-    return f"{w.one_of(RANKS[kind])} OVER ({_partition(w, scope)}ORDER BY {key.name} {_direction(w)})"
+    return f"{w.one_of(RANKS[kind])} OVER ({_partition(w, scope)}ORDER BY {key.name} {direction(w)})"
 
 
 def _aggregate(w: Writer, kind: str, scope: Columns) -> str:
@@ -100,7 +106,7 @@ def _total_order(w: Writer, columns: Columns) -> str:
     return totally(w, w.drawn(st.permutations(list(columns))))
 
 
-def _direction(w: Writer) -> str:
+def direction(w: Writer) -> str:
     return str(w.one_of(["ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST"]))
 
 

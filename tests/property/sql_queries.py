@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from property.engine_model import WINDOWS
 from property.sql_aggregates import AGGREGATES
-from property.sql_over import first_places, over_call, totally
+from property.sql_over import direction, first_places, over_call, totally
 from property.sql_values import LITERALS, VALUES, Scope, choice, comparison
 from property.sql_windows import BETWEEN, STREAMS, Column, Item, Relation, Windowed, columns_of, windows
 
@@ -256,7 +256,13 @@ class Writer:
             name = self.one_of(shared)
             merged = next(Column(name, column.kind) for column in own if _bare(column) == name)
             return f"{left} {kind} {right} USING ({name})", [merged, *after]
-        return f"{left} {kind} {right} ON {self.join_condition(scope, own)}", after
+        about_one = f" AND {self._about_one(scope, own, depth)}" if depth > 1 and len(self.items) < MOST_ITEMS and self.once_in(4) else ""
+        return f"{left} {kind} {right} ON {self.join_condition(scope, own)}{about_one}", after
+
+    def _about_one(self, scope: Scope, own: Scope, depth: int) -> str:
+        """A query in ON, which names one side."""
+        side = self.one_of([scope, own])
+        return f"({self.one_of([exists, in_rows, value_condition])(self, side, depth - 1)})"
 
     def _asof(self, left: str, scope: list[Column], right: str, own: list[Column], kind: str) -> tuple[str, list[Column]]:
         """For the oracle: the nearest row behind each left one, of ties the greatest by all columns."""
@@ -411,6 +417,17 @@ def first_rows(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     return Query(shown_columns, f"FROM ({inner}) AS {alias} WHERE {condition}{more}", shown)
 
 
+def qualified(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
+    """The first rows of each partition, by QUALIFY."""
+    source, scope = w.source(depth)
+    scope = [column for column in scope if column.kind != "mean"] or [Column("coalesce(1, 2)", "int")]
+    where = w.where(scope, depth)
+    listed, columns = w.listed(kinds, lambda kind: w.value(kind, scope))
+    condition = f"{first_places(w, scope)} {w.one_of(['<= 1', '<= 2', '= 2', '> 1'])}"
+    more = f" {w.one_of(['AND', 'OR'])} {w.condition(scope)}" if w.once_in(4) else ""
+    return Query(columns, f"FROM {source}{where} QUALIFY {condition}{more}", listed)
+
+
 def with_name(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
     named = w.query(w.kinds(), depth - 1)
     name = w.fresh("n")
@@ -420,7 +437,7 @@ def with_name(w: Writer, kinds: tuple[str, ...], depth: int) -> Query:
 
 
 SHALLOW_QUERIES = (selected, selected, grouped)
-QUERIES = (*SHALLOW_QUERIES, grouped, combined, with_name, first_rows)
+QUERIES = (*SHALLOW_QUERIES, grouped, combined, with_name, first_rows, qualified)
 
 
 # --- items of FROM ----------------------------------------------------------------------------
@@ -526,7 +543,7 @@ def subquery_value(w: Writer, kind: str, outer: Scope, depth: int) -> str:
     if depth < 2 or len(w.items) >= MOST_ITEMS:
         return w.value(kind, outer) if outer else LITERALS[kind](w)
     source, scope = w.source(1)
-    where = _equal_to_outer(w, outer, scope)
+    where = _about_outer(w, outer, scope)
     if kind == "bool" and w.maybe():
         inner = w.one_of([column.kind for column in scope if column.kind in ("int", "text")] or ["bool"])
         tests = [
@@ -534,13 +551,22 @@ def subquery_value(w: Writer, kind: str, outer: Scope, depth: int) -> str:
             f"{w.value(inner, outer, 0)} IN (SELECT {w.value(inner, scope, 0)} FROM {source}{where})",
         ]
         return f"({w.one_of(['', 'NOT '])}{w.one_of(tests)})"
+    if kind not in ("bool", "mean") and w.once_in(3):
+        value = w.value(kind, scope, 0)
+        return f"(SELECT {value} FROM {source}{where} ORDER BY coalesce({value}, NULL) {direction(w)} LIMIT 1)"
     return f"(SELECT {w.one_of(AGGREGATES[kind])(w, scope)} FROM {source}{where})"
 
 
-def _equal_to_outer(w: Writer, outer: Scope, scope: Scope) -> str:
+def _about_outer(w: Writer, outer: Scope, scope: Scope) -> str:
+    """WHERE of an inner query: equal to the outer one in most cases; a query inside it may name both."""
     named = [column for column in outer if "." in column.name and column.name.replace(".", "").isalnum()]
     pairs = [(a, b) for a in named for b in scope if a.kind == b.kind and a.kind in ("int", "text")]
-    conditions = [" = ".join(column.name for column in w.drawn(st.permutations(w.one_of(pairs))))] if pairs and w.maybe() else []
+    conditions = []
+    if pairs and w.maybe():
+        one, other = w.drawn(st.permutations(w.one_of(pairs)))
+        conditions.append(f"{one.name} {w.one_of(['=', '=', '=', '{same}', '<', '>='])} {other.name}")
+    if pairs and len(w.items) < MOST_ITEMS and w.once_in(4):
+        conditions.append(exists(w, [*w.one_of(pairs)], 1))
     conditions += [w.condition(scope)] if w.once_in(5) else []
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
 

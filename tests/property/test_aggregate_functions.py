@@ -71,6 +71,24 @@ def test_the_value_beside_an_extreme(type_: str, by: str, data: st.DataObject) -
     check_all(history, call("min_by", "x y", type_), call("max_by", "x y", type_), COUNT_ROWS)
 
 
+@pytest.mark.parametrize("type_", ORDERED)
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_the_value_that_is_there_most_often(type_: str, data: st.DataObject) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v=type_), size=40))
+    least, greatest = (AggregateCall(f"m{i}", "mode", "v", type_from_name(type_), parameters=(i,)) for i in (0.0, 1.0))
+    check_all(history, least, greatest, COUNT_ROWS)
+
+
+@pytest.mark.parametrize("by", ["SMALLINT", "STRING", "DOUBLE", "DECIMAL(38,3)"])
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0])] * 2))
+def test_lists_in_an_order(by: str, data: st.DataObject, directions: tuple[float, float]) -> None:
+    history = data.draw(histories(Schema.of(k="BOOLEAN", v="STRING", x=by, y="INT"), size=30))
+    both = call("collect_ordered", "v x y", "ARRAY<STRING>", parameters=directions)
+    check_all(history, both, call("collect_ordered", "y x", "ARRAY<INT>", parameters=directions[:1]), COUNT_ROWS)
+
+
 DOUBLES = st.one_of(
     st.none(),
     st.sampled_from([0.1, 0.2, 0.7, -1.3, 3.0, 0.0, -0.0, 1e9 + 0.1, 1e9 + 0.2, 1e9 + 0.3]),

@@ -37,6 +37,24 @@ def transitions(pair: Ints, sign: Signs, order: Ints, counted: Bytes, counts: In
 
 
 @kernel
+def number_copies(pair: Ints, sign: Signs, order: Ints, counted: Bytes, counts: Ints, numbers: Ints) -> bool:
+    """Apply the changes in the given order (if there is one); the number, counted from 1, of the copy that comes or leaves.
+
+    False at a copy that leaves without having been there.
+    """
+    for turn in range(len(pair)):
+        i = order[turn] if len(order) > 0 else turn
+        if len(counted) > 0 and counted[i] == 0:
+            continue
+        p = pair[i]
+        numbers[i] = counts[p] + (1 if sign[i] > 0 else 0)
+        counts[p] += sign[i]
+        if counts[p] < 0:
+            return False
+    return True
+
+
+@kernel
 def without_copies(pair: Ints, counts: Ints) -> Ints:
     """The pairs among these that are no longer there, each once."""
     out = np.empty(len(pair), np.int64)

@@ -18,9 +18,10 @@ from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, T
 from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, is_grouping, read_aggregate
 from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
 from millstream.language.canonical import canonical
-from millstream.language.coercion import BOOLEAN, VOID, is_atomic, named
+from millstream.language.coercion import BOOLEAN, VOID, is_atomic, is_orderable, named
 from millstream.language.column_names import shown
 from millstream.language.grouping_sets import GROUPING, GROUPING_ID, groups_of, union_of_sets
+from millstream.language.listagg import is_listagg, listagg
 from millstream.language.nodes import OverFunction
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, is_value, plan_column
@@ -77,6 +78,8 @@ class Grouping:
         name = self._keys.get(canonical(tree))
         if name is None and is_grouping(tree):
             name = self._flag(tree)
+        elif name is None and is_listagg(tree):
+            return self._rewritten(listagg(tree))
         elif name is None and is_aggregate(tree):
             name = self._call(tree)
         if name is not None:
@@ -194,5 +197,7 @@ def result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
         raise TypeMismatch(f"{written.name} takes a BOOLEAN, not {named(first)}")
     if written.function in ("min_by", "max_by") and not is_atomic(more[0]):
         raise TypeMismatch(f"{written.name} cannot order by {named(more[0])}")
+    if written.function == "collect_ordered" and any(not is_orderable(type_) for type_ in more):
+        raise TypeMismatch(f"{written.name} cannot order by {named(next(type_ for type_ in more if not is_orderable(type_)))}")
     type_ = aggregate_type(written.function, first)
     return pa.list_(type_) if written.gives_array else type_

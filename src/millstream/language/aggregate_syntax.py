@@ -6,16 +6,19 @@ count_if(c)                  count of CASE WHEN c THEN 1 END
 bool_or(b)                   max of b
 first(x) IGNORE NULLS        first of x where x IS NOT NULL: to FIRST a NULL is a value, so it is told which rows count
 median(x)                    percentile of x at 0.5
+mode() WITHIN GROUP (ORDER BY x)             mode of x
+collect_list(x) WITHIN GROUP (ORDER BY y)    collect_ordered of x, y
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
-from millstream.language.functions_known import AGGREGATES
+from millstream.language.functions_known import AGGREGATES, ROW_MAKERS
 from millstream.language.scope import at_place
 from millstream.language.spans import span_of
 
@@ -30,7 +33,7 @@ FUNCTIONS: dict[str, tuple[str, int, int | None]] = {
     "first": ("first", 1, 2), "first_value": ("first", 1, 2), "any_value": ("first", 1, 2),
     "last": ("last", 1, 2), "last_value": ("last", 1, 2), "min_by": ("min_by", 2, 2), "max_by": ("max_by", 2, 2),
     "collect_list": ("collect_list", 1, 1), "array_agg": ("collect_list", 1, 1), "collect_set": ("collect_set", 1, 1),
-    "bit_and": ("bit_and", 1, 1), "bit_or": ("bit_or", 1, 1), "bit_xor": ("bit_xor", 1, 1),
+    "mode": ("mode", 0, 2), "bit_and": ("bit_and", 1, 1), "bit_or": ("bit_or", 1, 1), "bit_xor": ("bit_xor", 1, 1),
     "median": ("percentile", 1, 1), "percentile": ("percentile", 2, 2), "percentile_cont": ("percentile", 1, 1),
     "percentile_approx": ("percentile_approx", 2, 3), "approx_percentile": ("percentile_approx", 2, 3),
     "percentile_disc": ("percentile_approx", 1, 1),
@@ -43,8 +46,7 @@ _SAME_IF_DISTINCT = frozenset(["min", "max", "min_by", "max_by", "collect_set", 
 _PERCENTILES = frozenset(["percentile", "percentile_approx", "approx_percentile"])
 _WITHIN_GROUP = frozenset(["percentile_cont", "percentile_disc"])
 _IN_TIME = frozenset(["first", "last"])
-_ROW_MAKERS = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
-_NAMES = AGGREGATES - _ROW_MAKERS
+_NAMES = AGGREGATES - ROW_MAKERS
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ def is_aggregate(node: exp.Expr) -> bool:
 def is_grouping(node: exp.Expr) -> bool:
     """grouping(..) or grouping_id(..), which tell of the group and not of its rows."""
     return isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id")
+
+
+def unwrapped_call(node: exp.Expr) -> tuple[exp.Anonymous, exp.Expr | None, Sequence[exp.Ordered]]:
+    """The call inside what `is_aggregate` has found, the condition of its FILTER, and the keys of its WITHIN GROUP."""
+    parts = _unwrapped(node)
+    return parts.call, parts.condition, parts.order
 
 
 def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
@@ -114,12 +122,16 @@ def _read(node: exp.Expr) -> WrittenAggregate:
         wanted = str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
         raise ArityMismatch(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(arguments)}")
     ignores_nulls = parts.ignores_nulls
-    if isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
+    if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
         ignores_nulls, arguments[0] = ignores_nulls or isinstance(arguments[0], exp.IgnoreNulls), arguments[0].this
     if function in _IN_TIME:
         return _in_time(name, function, arguments, parts.condition, distinct, ignores_nulls)
     if ignores_nulls:
         raise NotSupported(f"IGNORE NULLS says nothing to {name}", hint="It passes over NULL anyway.")
+    if function == "mode":
+        return _mode(arguments, parts, distinct)
+    if function == "collect_list" and parts.order and not distinct:
+        return _ordered(name, arguments[0], parts)
     arguments, fractions, gives_array = _fractions(name, arguments, parts.order)
     if name == "approx_count_distinct":
         arguments, distinct = arguments[:1], True
@@ -140,7 +152,7 @@ class _Parts:
     call: exp.Anonymous
     condition: exp.Expr | None = None  # FILTER
     ignores_nulls: bool = False
-    order: exp.Ordered | None = None  # WITHIN GROUP
+    order: Sequence[exp.Ordered] = ()  # WITHIN GROUP
 
 
 def _unwrapped(node: exp.Expr) -> _Parts:
@@ -152,17 +164,37 @@ def _unwrapped(node: exp.Expr) -> _Parts:
             case exp.IgnoreNulls():
                 parts.ignores_nulls = True
             case exp.WithinGroup():
-                if len(inner.expression.expressions) != 1:
-                    raise ArityMismatch("WITHIN GROUP takes one expression to order by")
-                parts.order = inner.expression.expressions[0]
+                parts.order = inner.expression.expressions
         inner = inner.this
     assert isinstance(inner, exp.Anonymous)
     parts.call = inner
     return parts
 
 
-def _fractions(name: str, arguments: list[exp.Expr], order: exp.Ordered | None) -> tuple[list[exp.Expr], tuple[float, ...], bool]:
+def _mode(arguments: list[exp.Expr], parts: _Parts, distinct: bool) -> WrittenAggregate:
+    """mode(x), mode(x, is_deterministic) or mode() WITHIN GROUP (ORDER BY x); ours always says which of several it is."""
+    if distinct or len(parts.order) + min(len(arguments), 1) != 1:
+        raise TypeMismatch("mode takes one value, without DISTINCT", hint="As in mode(x), or mode() WITHIN GROUP (ORDER BY x).")
+    if len(arguments) > 1 and not isinstance(arguments[1], exp.Boolean):
+        raise TypeMismatch("the second argument of mode is true or false", span=span_of(arguments[1]))
+    value = parts.order[0].this if parts.order else arguments[0]
+    descends = bool(parts.order) and bool(parts.order[0].args.get("desc"))
+    value = _when(parts.condition, value) if parts.condition is not None else value
+    return WrittenAggregate("mode", "mode", (value,), parameters=(float(descends),))
+
+
+def _ordered(name: str, value: exp.Expr, parts: _Parts) -> WrittenAggregate:
+    """Each direction is a number: 2 if it descends, and 1 if NULLs come first."""
+    value = _when(parts.condition, value) if parts.condition is not None else value
+    directions = tuple(2.0 * bool(key.args.get("desc")) + bool(key.args.get("nulls_first")) for key in parts.order)
+    return WrittenAggregate(name, "collect_ordered", (value, *(key.this for key in parts.order)), parameters=directions)
+
+
+def _fractions(name: str, arguments: list[exp.Expr], orders: Sequence[exp.Ordered]) -> tuple[list[exp.Expr], tuple[float, ...], bool]:
     """The arguments of a percentile without its fractions, the fractions, and whether they are an array."""
+    if len(orders) > 1:
+        raise ArityMismatch("WITHIN GROUP takes one expression to order by")
+    order = orders[0] if orders else None
     if (order is not None) != (name in _WITHIN_GROUP):
         raise NotSupported(f"{name} {'is not supported with' if order is not None else 'wants'} WITHIN GROUP (ORDER BY ...)")
     if name == "median":

@@ -26,7 +26,7 @@ from millstream.language.coercion import (
 
 _ADDED_UP = frozenset(["sum", "avg"])
 _AS_DOUBLES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "percentile"])
-_KEPT = frozenset(["first", "last", "min_by", "max_by"])
+_KEPT = frozenset(["first", "last", "min_by", "max_by", "mode"])
 
 
 def aggregate_argument_cast(function: str, type_: pa.DataType) -> pa.DataType | None:
@@ -56,7 +56,7 @@ def _type(function: str, argument: pa.DataType) -> pa.DataType | None:
         return argument if is_atomic(argument) or argument == VOID else None
     if function in _KEPT:
         return argument
-    if function in ("collect_list", "collect_set"):
+    if function in ("collect_list", "collect_ordered", "collect_set"):
         return pa.list_(argument)
     if function in ("bit_and", "bit_or", "bit_xor"):
         return argument if is_integral(argument) else None

@@ -5,6 +5,7 @@
     GROUP BY    Project, Aggregate                group_by, aggregate_binder
     HAVING      Filter
     OVER        Project, Over                     over_syntax, over_binder
+    QUALIFY     Filter
     SELECT      Project, Aggregate for DISTINCT   select_list
     (SELECT x)  a column, where a value may stand subquery_values
     ORDER BY    TopK                              order_limit, with LIMIT only
@@ -22,23 +23,27 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.core.errors import AlreadyExists, ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.core.errors import AlreadyExists, ArityMismatch, MillstreamError, NotSupported, Span, TypeMismatch, WindowInvalid
 from millstream.language.aggregate_binder import Grouping, refuse_aggregate
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog
 from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_by
-from millstream.language.order_limit import first_rows, order_items, order_of, sorted_columns
+from millstream.language.join_binder import only
+from millstream.language.nodes import OverFunction
+from millstream.language.order_limit import aliases_first, first_rows, order_items, order_of, sorted_columns
+from millstream.language.outer_names import Outer
 from millstream.language.over_binder import OverBinder
+from millstream.language.over_nulls import without_nulls
 from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.python_functions import with_functions
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import split_where, with_condition
-from millstream.language.subquery_values import Value, Values, below_groups, scope_with, with_values
+from millstream.language.subquery_conditions import SplitWhere, split_where, with_condition
+from millstream.language.subquery_values import Value, Values, below_groups, scope_with, still_named, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
@@ -117,6 +122,16 @@ class _Binder:
         bound, scope, _ = bind_from(select, None, self._catalog, self, self._sql)
         return bound, scope
 
+    def filtered(self, bound: BoundSelect, scope: Scope, conditions: list[exp.Expr]) -> BoundSelect:
+        """The rows for which all conditions are true; queries may stand in them."""
+        where = split_where(exp.Where(this=exp.and_(*conditions, copy=True)))
+        plan = bound.plan
+        if where.plain is not None:
+            self._check_where(where.plain)
+            plan = Filter(plan, bind_condition(scope.bare(where.plain.this), scope, self._sql, "WHERE"))
+        found = self._with_queries(replace(bound, plan=plan), scope, where, Values())
+        return replace(found, plan=only(found.plan, bound.plan.schema.names)) if where.valued else found
+
     def _with(self, with_: exp.With | None) -> _Names:
         """The names before, and those of WITH; each sees the ones before it."""
         names = self._named
@@ -157,24 +172,27 @@ class _Binder:
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
         source = replace(source, plan=plan)
-        for subquery in where.subqueries:
-            source = with_condition(source, scope, subquery, self)
-        for condition in where.valued:
-            source = self._where_value(source, condition, values, scope)
-        listed, found = values.items_taken_out(select.expressions, scope)
+        source = self._with_queries(source, scope, where, values)
+        values.forget()
+        listed, of_list = values.items_taken_out(select.expressions, scope, self)
+        grouped, of_group = values.group_taken_out(select.args.get("group"), scope)
+        order, of_order = values.order_taken_out(order, scope)
         shown = bind_items(exp.Select(expressions=listed), scope)
-        group = group_by(select.args.get("group"), shown, scope)
+        group = group_by(grouped, shown, scope)
+        qualify, of_qualify = self._qualify(select.args.get("qualify"), shown, values, scope)
+        found = list(dict.fromkeys([*of_list, *of_group, *of_order, *of_qualify]))
         refuse_over(group.keys, "GROUP BY", self._sql)
         items, places = order_items(order, shown, scope)
-        if select.args.get("group") or select.args.get("having") or any(find_aggregate(item.tree) is not None for item in items):
-            below = below_groups(found, [item.tree for item in items], group.keys)
-            source = with_values(source, below, scope.bare, self, self._sql)
+        outer = Outer(scope, scope.bare)
+        trees = [item.tree for item in items] + ([qualify] if qualify is not None else [])
+        if select.args.get("group") or select.args.get("having") or any(find_aggregate(tree) is not None for tree in trees):
+            below = below_groups(found, trees, group.keys)
+            source = with_values(source, below, outer, self)
             grouping = Grouping(scope_with(scope, below, source.plan) if below else scope, group.keys, group.sets)
-            found = [value for value in found if value not in below]
-            bound = self._grouped(source, select, items, grouping, scope, values, found)
+            bound = self._grouped(source, select, items, qualify, grouping, scope, values, found)
         else:
-            source = with_values(source, found, scope.bare, self, self._sql)
-            bound = self._projected(source, items, PlanColumns(source.plan) if found else scope)
+            source = with_values(source, found, outer, self)
+            bound = self._projected(source, items, qualify, PlanColumns(source.plan) if found else scope)
         if select.args.get("distinct"):
             bound = self._distinct(bound, select, hidden=len(items) - len(shown))
         return first_rows(bound, order, places, len(shown)) if order is not None else bound
@@ -192,12 +210,20 @@ class _Binder:
             refuse_stars(where.this, self._sql)
             refuse_aggregate(where.this, "WHERE", self._sql)
 
+    def _with_queries(self, source: BoundSelect, scope: Scope, where: SplitWhere, values: Values) -> BoundSelect:
+        """The rows for which the conditions of WHERE with queries in them are true."""
+        for subquery in where.subqueries:
+            source = with_condition(source, scope, subquery, self)
+        for condition in where.valued:
+            source = self._where_value(source, condition, values, scope)
+        return source
+
     def _where_value(self, source: BoundSelect, condition: exp.Expr, values: Values, scope: Scope) -> BoundSelect:
         """A condition of WHERE that compares with what queries answer."""
         tree, found = values.taken_out(condition, scope)
         check_expression(tree, self._sql)
         refuse_aggregate(tree, "WHERE", self._sql)
-        source = with_values(source, found, scope.bare, self, self._sql)
+        source = with_values(source, found, Outer(scope, scope.bare), self)
         return replace(source, plan=Filter(source.plan, bind_condition(scope.bare(tree), PlanColumns(source.plan), self._sql, "WHERE")))
 
     def _grouped(
@@ -205,6 +231,7 @@ class _Binder:
         source: BoundSelect,
         select: exp.Select,
         items: list[Item],
+        qualify: exp.Expr | None,
         grouping: Grouping,
         scope: Scope,
         values: Values,
@@ -214,19 +241,21 @@ class _Binder:
             return grouping.above(scope.bare(tree))
 
         shown = [replace(item, tree=grouping.above(item.tree)) for item in items]
+        qualify = grouping.above(qualify) if qualify is not None else None
         having, condition = select.args.get("having"), None
         if having is not None:
             tree, of_having = values.taken_out(having.this, scope)
             if below_groups(of_having, [tree], []):
                 raise not_supported("a query inside an aggregate of HAVING", having.this, self._sql, "Select the aggregate in a subquery.")
-            found = [*found, *of_having]
+            found = list(dict.fromkeys([*found, *of_having]))
             condition = self._having(tree, items, grouping, scope)
-        bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, above, self, self._sql)
+        found = still_named(found, [*(item.tree for item in shown), *(tree for tree in (condition, qualify) if tree is not None)])
+        bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, Outer(scope, above), self)
         columns = PlanColumns(bound.plan)
         if condition is not None:
             bound = replace(bound, plan=Filter(bound.plan, bind_condition(condition, columns, self._sql, "HAVING")))
         grows_only = source.grows_only and grouping.is_distinct and not found
-        bound = self._projected(bound, shown, columns)
+        bound = self._projected(bound, shown, qualify, columns)
         return replace(bound, grows_only=grows_only and bound.grows_only, mixes_rows=True)
 
     def _having(self, having: exp.Expr, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
@@ -252,11 +281,31 @@ class _Binder:
         refuse_over([condition], "HAVING", self._sql)
         return grouping.above(condition)
 
-    def _projected(self, source: BoundSelect, items: list[Item], columns: Typed) -> BoundSelect:
+    def _qualify(self, qualify: exp.Qualify | None, items: list[Item], values: Values, scope: Scope) -> tuple[exp.Expr | None, list[Value]]:
+        """Its condition over the plan's columns; the functions with OVER stand in it, or in the select list under their aliases."""
+        if qualify is None:
+            return None, []
+        tree, found = values.taken_out(qualify.this, scope)
+        condition = aliases_first(tree, items, scope)
+        if not any(part.find(OverFunction) for part in (condition, *(item.tree for item in items))):
+            what = "QUALIFY needs a function with OVER, in its condition or in the select list"
+            raise WindowInvalid(what, hint="Use WHERE, or HAVING for groups.", span=span_of(qualify.this), sql=self._sql)
+        return condition, found
+
+    def _projected(self, source: BoundSelect, items: list[Item], qualify: exp.Expr | None, columns: Typed) -> BoundSelect:
+        trees = [*(item.tree for item in items), *([qualify] if qualify is not None else [])]
+        numbers = OverBinder(source.plan, columns, self._sql)
+        trees = [without_nulls(tree, numbers, self._sql) for tree in trees]
+        if numbers.has_calls:
+            source, columns = replace(source, plan=numbers.plan()), numbers
         over = OverBinder(source.plan, columns, self._sql)
-        items = [replace(item, tree=over.above(item.tree)) for item in items]
+        trees = [over.above(tree) for tree in trees]
         if over.has_calls:
             source, columns = replace(source, plan=over.plan(), grows_only=False, mixes_rows=True), over
+        condition = trees.pop() if qualify is not None else None
+        items = [replace(item, tree=tree) for item, tree in zip(items, trees, strict=True)]
+        if condition is not None:
+            source = replace(source, plan=Filter(source.plan, bind_condition(condition, columns, self._sql, "QUALIFY")))
         names = _plan_names(item.name for item in items)
         named = tuple(Named(name, bind_over(item.tree, columns, self._sql)) for name, item in zip(names, items, strict=True))
         visible = tuple(Visible(item.name, named_.name, named_.expr.type) for item, named_ in zip(items, named, strict=True))

@@ -13,7 +13,7 @@ from sqlglot import exp
 from millstream.language.literal_names import instant_name, interval_name, number_name
 from millstream.language.nodes import OverFunction
 
-_FORM, _SUFFIX = "form", "number_suffix"
+_FORM, _SUFFIX, _OUTER = "form", "number_suffix", "outer_names"
 
 # Spark writes these in capitals, unless they were called by one of their other names
 _CAPITALS = frozenset(
@@ -28,6 +28,7 @@ _CASTS = frozenset(
 )
 # their flag for IGNORE NULLS is not shown
 _TIMED = frozenset(["first", "first_value", "any_value", "last", "last_value"])
+_LISTS = frozenset(["listagg", "string_agg"])
 # what Spark fills in for arguments that were left out: (number of arguments given, the rest)
 _TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DEFAULTS: dict[str, tuple[int, str]] = {
@@ -115,21 +116,49 @@ def shown(tree: exp.Expr) -> str:
         case exp.Filter():
             return f"{shown(tree.this)} FILTER (WHERE {shown(tree.expression.this)})"
         case exp.WithinGroup():
-            ordered = tree.expression.expressions[0]
-            return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {shown(ordered.this)}{' DESC' if ordered.args.get('desc') else ''})"
+            return f"{shown(tree.this)} WITHIN GROUP (ORDER BY {_within_group(tree.this.name.lower(), tree.expression.expressions)})"
         case OverFunction():
             return _over(tree)
         case exp.Bracket():
             return f"{shown(tree.this)}[{_listed(tree.expressions)}]"
         case exp.Subquery():
-            return "scalarsubquery()"
+            return f"scalarsubquery({_outer(tree)})"
         case exp.Exists():
-            return "exists()"
+            return f"exists({_outer(tree)})"
         case exp.DPipe():
             return f"concat({shown(tree.this)}, {shown(tree.expression)})"
         case exp.Concat():  # strings side by side
             return "".join(shown(part) for part in tree.expressions)
     return _predicate(tree) or _special(tree)
+
+
+def _within_group(function: str, keys: list[exp.Ordered]) -> str:
+    """Spark writes out the direction for lists only, and for the mode the other way round."""
+    descends = bool(keys[0].args.get("desc"))
+    if function in _LISTS:
+        return ", ".join(f"{shown(key.this)} {_direction(bool(key.args.get('desc')), bool(key.args.get('nulls_first')))}" for key in keys)
+    return f"{shown(keys[0].this)}{' DESC' if descends != (function == 'mode') else ''}"
+
+
+def _direction(descending: bool, nulls_first: bool) -> str:
+    return f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+
+def note_outer(query: exp.Expr, names: list[str]) -> None:
+    """Spark shows which columns of the outer query an inner one names."""
+    query.meta[_OUTER] = names
+
+
+def _outer(tree: exp.Expr) -> str:
+    return ", ".join(tree.meta.get(_OUTER, ()))
+
+
+def _operand(tree: exp.Expr) -> str:
+    """What stands before IN with a query: a row is a struct."""
+    if not isinstance(tree, exp.Tuple):
+        return shown(tree)
+    fields = [f"'{part.name if isinstance(part, exp.Column) else f'col{i}'}', {shown(part)}" for i, part in enumerate(tree.expressions, 1)]
+    return f"named_struct({', '.join(fields)})"
 
 
 def _predicate(tree: exp.Expr) -> str | None:
@@ -153,6 +182,8 @@ def _predicate(tree: exp.Expr) -> str | None:
             return f"({shown(tree.this)} <=> {shown(tree.expression)})"
         case exp.Between():
             return f"between({shown(tree.this)}, {shown(tree.args['low'])}, {shown(tree.args['high'])})"
+        case exp.In() if tree.args.get("query") is not None:
+            return f"({_operand(tree.this)} IN (listquery({_outer(tree)})))"
         case exp.In() if tree.expressions:
             return f"({shown(tree.this)} IN ({_listed(tree.expressions)}))"
         case exp.Escape():
@@ -190,8 +221,13 @@ def _special(tree: exp.Expr) -> str:
 
 def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
     texts = [shown(argument) for argument in arguments]
-    if name in _TIMED:
+    if name in _TIMED or name == "approx_count_distinct":
         texts = texts[:1]
+    if name == "mode" and len(texts) == 2:
+        return f"mode() WITHIN GROUP (ORDER BY {texts[0]} DESC)" if texts[1] == "true" else f"mode({texts[0]})"
+    if name in _LISTS:
+        inside = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else arguments
+        name, texts = "listagg", [*texts, *(["NULL"] if len(inside) == 1 else [])]
     name = "collect_list" if name == "array_agg" else name
     if name in _CASTS and len(texts) == 1:
         return texts[0]
@@ -213,15 +249,13 @@ def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
 
 def _over(tree: OverFunction) -> str:
     """Spark writes out everything, the frame too."""
-    name = tree.this.lower()
+    name, nulls = tree.this.lower(), tree.args.get("nulls")
+    name = name.removesuffix("_value") if nulls and name in ("first_value", "last_value") else name
     arguments = list(tree.expressions) or ([exp.Literal.number(1)] if name == "count" else [])
     if name in ("lag", "lead"):
         arguments += [exp.Literal.number(1), exp.Null()][len(arguments) - 1 :]
     keys, directions = tree.args.get("order") or [], tree.args.get("directions") or ()
-    order = [
-        f"{shown(key)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
-        for key, (descending, nulls_first) in zip(keys, directions, strict=True)
-    ]
+    order = [f"{shown(key)} {_direction(descending, nulls_first)}" for key, (descending, nulls_first) in zip(keys, directions, strict=True)]
     partition_by = tree.args.get("partition_by")
     parts = [f"PARTITION BY {_listed(partition_by)}"] if partition_by else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
@@ -229,6 +263,7 @@ def _over(tree: OverFunction) -> str:
     call = call.upper() if name in ("rank", "dense_rank", "percent_rank") else call
     condition = tree.args.get("condition")
     chosen = f" FILTER (WHERE {shown(condition)})" if condition is not None else ""
+    chosen += " ignore nulls" if nulls == "IGNORE" and name == "nth_value" else ""
     return f"{call}{chosen} OVER ({window})"
 
 
@@ -236,7 +271,9 @@ def _frame(tree: OverFunction, name: str, arguments: list[exp.Expr]) -> str:
     spec = tree.args.get("spec")
     if name in ("lag", "lead"):
         distance = shown(arguments[1])
-        distance = distance if name == "lead" else distance.removeprefix("-") if distance.startswith("-") else f"-{distance}"
+        distance = (
+            distance if name == "lead" or distance == "0" else distance.removeprefix("-") if distance.startswith("-") else f"-{distance}"
+        )
         return f"ROWS BETWEEN {distance} FOLLOWING AND {distance} FOLLOWING"
     if spec is not None:
         start, stop = (_edge(spec.args.get(edge), spec.args.get(f"{edge}_side")) for edge in ("start", "end"))

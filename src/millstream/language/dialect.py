@@ -76,7 +76,8 @@ class CqlParser(ExpressionParser):
         return parse_timed_join(Cursor(self)) or super()._parse_join(*args, **kwargs)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
-        return None if opens_timed_clause(Cursor(self)) else super()._parse_table_alias(*args, **kwargs)
+        is_pivot = self._curr.text.upper() in ("PIVOT", "UNPIVOT") and self._next.token_type == TokenType.L_PAREN
+        return None if is_pivot or opens_timed_clause(Cursor(self)) else super()._parse_table_alias(*args, **kwargs)
 
     # --- the select list -------------------------------------------------------------------
 

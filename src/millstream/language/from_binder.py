@@ -5,6 +5,7 @@
     (trades [NOW]) AS t               the same as without parentheses
     symbols                           Scan(symbols): a relation, or a query that answers with one
     ... JOIN ... ON ...               from_joins
+    trades [NOW] AS t PIVOT (...)     pivot
 
 A query that gives a stream is read like a stream.
 """
@@ -22,6 +23,8 @@ from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
 from millstream.language.from_joins import bind_joins
 from millstream.language.nodes import StreamWindow
+from millstream.language.outer_names import Selects
+from millstream.language.pivot import pivoted
 from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
 from millstream.language.unsupported import check_source, not_supported
@@ -31,10 +34,8 @@ from millstream.plan.logical import Scan, Window
 from millstream.plan.window import RowsWindow, TimeWindow
 
 
-class Queries(Protocol):
-    """Who binds the queries inside a query."""
-
-    def body(self, tree: exp.Expr) -> BoundSelect: ...
+class Queries(Selects, Protocol):
+    """Who binds the queries inside a query, and knows those of WITH."""
 
     def named(self, name: str) -> BoundSelect | None: ...
 
@@ -48,10 +49,12 @@ def bind_from(
     if not joins:
         return bound, scope, [scope.bare(where.this)] if where is not None else []
     items = [(bound, scope), *(_item(join.this, catalog, queries, sql) for join in joins)]
-    return bind_joins(items, joins, where, sql)
+    return bind_joins(items, joins, where, queries, sql)
 
 
 def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
+    if item.args.get("pivots"):
+        return _pivot(item, catalog, queries, sql)
     match item:
         case exp.Table():
             check_source(item, sql)
@@ -101,6 +104,14 @@ def _scan(entry: StreamEntry | RelationEntry | QueryEntry) -> tuple[Scan, tuple[
 
 def _no_window(what: str, window: StreamWindow, sql: str) -> WindowInvalid:
     return WindowInvalid(f"{what}, which takes no window", hint="Windows are for streams.", span=span_of(window), sql=sql)
+
+
+def _pivot(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple[BoundSelect, Scope]:
+    plain, pivots = item.copy(), item.args["pivots"]
+    plain.set("pivots", None)
+    _, scope = _item(plain, catalog, queries, sql)
+    name = pivots[0].alias
+    return _derived(queries.body(pivoted(plain, pivots, scope)), exp.Subquery(), name or None, sql)
 
 
 # --- subqueries -----------------------------------------------------------------------------

@@ -17,15 +17,19 @@ from millstream.language.join_binder import (
     conjuncts,
     inner_join,
     merged_names,
+    only,
     outer_join,
     renamed,
     semi_join,
     using,
     with_merged,
 )
+from millstream.language.join_queries import Sides, side_of, with_queries
+from millstream.language.outer_names import Selects
 from millstream.language.scalar_predicates import comparison_type
 from millstream.language.scope import Scope, Source, Visible
 from millstream.language.spans import span_of
+from millstream.language.subquery_values import has_query
 from millstream.language.timed_joins import asof_join, zipper_join
 from millstream.language.unsupported import check_expression, not_supported
 from millstream.plan.expression import column
@@ -33,7 +37,7 @@ from millstream.plan.logical import Plan
 
 
 def bind_joins(
-    given: Sequence[tuple[BoundSelect, Scope]], joins: list[exp.Join], where: exp.Where | None, sql: str
+    given: Sequence[tuple[BoundSelect, Scope]], joins: list[exp.Join], where: exp.Where | None, selects: Selects, sql: str
 ) -> tuple[BoundSelect, Scope, list[exp.Expr]]:
     """The items of FROM joined from left to right, what names mean after that, and the conditions of WHERE that became no keys."""
     items: list[tuple[BoundSelect, Scope]] = []
@@ -50,14 +54,16 @@ def bind_joins(
     for i, (join, kind, (right, own)) in enumerate(zip(joins, kinds, items[1:], strict=True)):
         names = merged_names(join, scopes[i], own.sources[0], sql)
         both = Scope((*scopes[i].sources, *own.sources), sql)
-        conditions = [
-            *using(names, scopes[i], own.sources[0], join),
-            *(both.bare(condition) for condition in conjuncts(join.args.get("on"))),
-        ]
+        on = conjuncts(join.args.get("on"))
+        simple = [part for part in on if not has_query(part)]
+        conditions = [*using(names, scopes[i], own.sources[0], join), *map(both.bare, simple)]
         if kind == "INNER" and not {"RIGHT", "FULL"} & {*kinds[i + 1 :]}:  # those bring rows back that WHERE is to judge
             fitting, pending = _fitting(pending, whole.plan, right.plan)
             conditions += fitting
-        whole = _combined(whole, right, join, kind, conditions, both)
+        if len(simple) < len(on):
+            whole = _with_queries(whole, right, join, kind, conditions, both, selects)
+        else:
+            whole = _combined(whole, right, join, kind, conditions, both)
         if kind in ("FULL", "ZIPPER") and names:
             whole = replace(whole, plan=with_merged(whole.plan, scopes[i + 1], names, join))
     return replace(whole, columns=scopes[-1].starred), equated, pending
@@ -68,6 +74,20 @@ def _distinct_names(item: tuple[BoundSelect, Scope], before: list[tuple[BoundSel
     taken = [name for other, _ in before for name in other.plan.schema.names]
     plan, columns = renamed(bound.plan, bound.columns, taken)
     return replace(bound, plan=plan, columns=columns), Scope((replace(scope.sources[0], columns=columns),), scope.sql)
+
+
+def _with_queries(
+    left: BoundSelect, right: BoundSelect, join: exp.Join, kind: str, conditions: list[exp.Expr], scope: Scope, selects: Selects
+) -> BoundSelect:
+    """The same where queries stand in ON."""
+    parts = [part for part in conjuncts(join.args.get("on")) if has_query(part)]
+    given = Sides(left, right, scope)
+    later = [part for part in parts if kind == "INNER" and side_of(part, given, selects) is None]
+    sides, more = with_queries(given, kind, [part for part in parts if part not in later], selects)
+    whole = _combined(sides.left, sides.right, join, kind, [*conditions, *more], sides.scope)
+    names = left.plan.schema.names if kind in ("SEMI", "ANTI") else (*left.plan.schema.names, *right.plan.schema.names)
+    whole = replace(whole, plan=only(whole.plan, names))
+    return selects.filtered(whole, scope, later) if later else whole
 
 
 def _combined(
@@ -136,10 +156,11 @@ def _fitting(conditions: list[exp.Expr], left: Plan, right: Plan) -> tuple[list[
 def _kind(join: exp.Join, sql: str) -> str:
     """INNER, LEFT, RIGHT, FULL, SEMI, ANTI, ASOF, LEFT ASOF or ZIPPER."""
     kind, side = (join.args.get("kind") or "").upper(), (join.args.get("side") or "").upper()
-    for condition in (join.args.get("on"), join.args.get("match_condition")):
-        if condition is not None:
+    timed = join.method in ("ASOF", "ZIPPER")
+    for condition in (*conjuncts(join.args.get("on")), join.args.get("match_condition")):
+        if condition is not None and (timed or not has_query(condition)):
             check_expression(condition, sql)
-    match side, join.method if join.method in ("ASOF", "ZIPPER") else kind:
+    match side, join.method if timed else kind:
         case _, "ZIPPER":
             return "ZIPPER"
         case "" | "LEFT", "ASOF":

@@ -26,6 +26,9 @@ _AGGREGATES = """
 AGGREGATES: frozenset[str] = frozenset(_AGGREGATES.split())
 """Over many rows, or giving many rows: no scalar functions."""
 
+ROW_MAKERS: frozenset[str] = frozenset(["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"])
+"""Of these AGGREGATES those that give many rows."""
+
 _KNOWN = """
     abs acos acosh add_months aes_decrypt aes_encrypt aggregate and approx_top_k_estimate array array_append array_compact
     array_contains array_distinct array_except array_insert array_intersect array_join array_max array_min array_position

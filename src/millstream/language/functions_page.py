@@ -30,6 +30,9 @@ Over the rows of a group, with `DISTINCT` and `FILTER (WHERE ...)`; they pass ov
 - `first`, `last` and their other names go by the instant at which a row came, ties by the value. To them a NULL is a value, unless
   `IGNORE NULLS` or a second argument `true` says otherwise. They take no `DISTINCT`.
 - `collect_list` goes by the same order, `collect_set` by the order of the values. Ties of `min_by` and `max_by` go by the first argument.
+- `collect_list(x) WITHIN GROUP (ORDER BY y, z DESC)` goes by that order. `listagg` and `string_agg` join such a list:
+  `listagg(x, ',') WITHIN GROUP (ORDER BY y)`; without an order by that in which the values came, with `DISTINCT` by the values'.
+- `mode` is the least of the values that are there most often, with `mode() WITHIN GROUP (ORDER BY x DESC)` the greatest.
 - `approx_count_distinct` and `percentile_approx` are exact; what they are told of accuracy is not needed.
 - Fractions of percentiles are written in the query; `percentile_cont` and `percentile_disc` want `WITHIN GROUP (ORDER BY ...)`.
 - Variances come from exact sums; a value beyond 1e150 counts as infinite.
@@ -56,7 +59,7 @@ def page() -> str:
         parts.append(_section(subject, [_shown(name, function) for function in functions for name in function.names]))
     parts.append(_section("Functions of functions", [f"`{name}`" for name in HIGHER_ORDER]))
     missing = sorted(KNOWN - BY_NAME.keys() - HIGHER_ORDER.keys() - AGGREGATES)
-    parts.append(_AGGREGATES.format(names=", ".join(f"`{name}`" for name in AGGREGATE_FUNCTIONS)))
+    parts.append(_AGGREGATES.format(names=", ".join(f"`{name}`" for name in (*AGGREGATE_FUNCTIONS, "listagg", "string_agg"))))
     parts.append(_LIMITS)
     parts.append("Refused, because an answer may depend on the data alone: " + ", ".join(f"`{name}`" for name in sorted(VOLATILE)) + ".\n")
     parts.append("Known to Spark and not supported: " + ", ".join(f"`{name}`" for name in missing) + ".\n")

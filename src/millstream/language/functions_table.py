@@ -20,7 +20,7 @@ from millstream.language import (
     functions_time_text,
 )
 from millstream.language.functions import Function
-from millstream.language.functions_known import AGGREGATES, KNOWN, VOLATILE
+from millstream.language.functions_known import AGGREGATES, KNOWN, ROW_MAKERS, VOLATILE
 from millstream.language.functions_lambda import HIGHER_ORDER
 
 SUBJECTS: dict[str, tuple[Function, ...]] = {
@@ -56,6 +56,9 @@ def missing(name: str, others: Sequence[str] = ()) -> MillstreamError:
     known = [*BY_NAME, *HIGHER_ORDER, *others]
     if lower in VOLATILE:
         return NotSupported(f"{lower} is not supported: it gives another value each time", hint="An answer may depend on the data alone.")
+    if lower in ROW_MAKERS:
+        what = f"{lower} is not supported: it makes several rows of one"
+        return NotSupported(what, hint="Insert the elements as rows, or look at arrays with exists, filter, transform and element_at.")
     if lower in AGGREGATES:
         return NotSupported(f"the aggregate {lower} cannot stand here", hint="Aggregates stand in the select list and in HAVING.")
     if lower in KNOWN:

@@ -19,6 +19,7 @@ class CqlGenerator(SparkGenerator):
         exp.BitwiseLeftShift: lambda self, shift: self.binary(shift, "<<"),
         exp.BitwiseRightShift: lambda self, shift: self.binary(shift, ">>"),
         exp.Trim: lambda self, trim: self.trim_sql(trim),
+        exp.Select: lambda self, select: self.select_sql(select),  # as it was written: QUALIFY stays
     }
 
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:

@@ -43,8 +43,10 @@ class OverFunction(exp.Expression):
     directions  for each item of `order` whether it is descending and whether NULLs come first
     spec        the frame as exp.WindowSpec, if there is one
     condition   that of FILTER
+    nulls       IGNORE or RESPECT, if that is said
     """
 
     arg_types = {
         "this": True, "expressions": False, "partition_by": False, "order": False, "directions": False, "spec": False, "condition": False,
+        "nulls": False,
     }  # fmt: skip

@@ -31,7 +31,7 @@ _HIDDEN = "_order"
 class Order:
     """The clauses of one query."""
 
-    keys: tuple[exp.Ordered, ...]
+    keys: tuple[exp.Expr, ...]
     limit: int
     offset: int
     sql: str
@@ -76,8 +76,10 @@ def order_items(order: Order | None, shown: list[Item], scope: Scope) -> tuple[l
     return items, places
 
 
-def first_rows(bound: BoundSelect, order: Order, places: Sequence[int], shown: int) -> BoundSelect:
-    """`bound` has a column for each item of `order_items`; the first `shown` of them are the answer's."""
+def first_rows(
+    bound: BoundSelect, order: Order, places: Sequence[int], shown: int, partition_by: Sequence[Visible] = ()
+) -> BoundSelect:  # fmt: skip
+    """`bound` has a column for each item of `order_items`; the first `shown` of them are the answer's, and `partition_by`."""
     keys: dict[str, SortKey] = {}
     for key, place in zip(order.keys, places, strict=True):
         visible = bound.columns[place]
@@ -85,17 +87,23 @@ def first_rows(bound: BoundSelect, order: Order, places: Sequence[int], shown: i
             raise TypeMismatch("ORDER BY cannot compare a MAP", span=span_of(key), sql=order.sql)
         sort_key = SortKey(visible.column, bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
         keys.setdefault(visible.column, sort_key)  # a key that comes again decides nothing
-    plan: Plan = TopK(bound.plan, (), tuple(keys.values()), order.limit, order.offset)
-    columns = bound.columns[:shown]
+    partitions = tuple(visible.column for visible in partition_by)
+    plan: Plan = TopK(bound.plan, partitions, tuple(keys.values()), order.limit, order.offset)
+    columns = (*bound.columns[:shown], *partition_by)
     if shown < len(bound.columns):
         plan = Project(plan, tuple(Named(visible.column, column(visible.column, visible.type)) for visible in columns))
     return replace(bound, plan=plan, columns=columns, grows_only=False, mixes_rows=True)
 
 
-def _tree(key: exp.Ordered, items: list[Item], scope: Scope) -> exp.Expr:
+def _tree(key: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
     tree = key.this
     if isinstance(tree, exp.Literal) and tree.is_int:
         return items[_position(tree, len(items), scope.sql)].tree
+    return aliases_first(tree, items, scope)
+
+
+def aliases_first(tree: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
+    """`tree` over the plan's columns, where a name means an item of the select list before a column of FROM."""
     check_expression(tree, scope.sql)
     refuse_stars(tree, scope.sql)
 

@@ -45,8 +45,6 @@ _ARGUMENTS = {
     "lead": (1, 3),
     "nth_value": (2, 2),
     "ntile": (0, 1),
-    "first_value": (1, 2),
-    "last_value": (1, 2),
 }
 _Window = tuple[tuple[str, ...], tuple[SortKey, ...]]
 
@@ -88,14 +86,23 @@ class OverBinder:
 
     # --- calls -----------------------------------------------------------------------------
 
-    def _replaced(self, node: OverFunction) -> exp.Expr:
+    def value_type(self, tree: exp.Expr) -> pa.DataType:
+        return bind_over(tree, self._columns, self._sql).type
+
+    def check_call(self, node: OverFunction) -> str:
+        """Refuses what is no call of a known function; its name, of those that it has."""
         for part in node.iter_expressions():
             inner = part.find(OverFunction)
             if inner is not None:
                 hint = "Compute the inner one in a subquery."
                 raise NotGrouped("OVER cannot stand inside OVER", hint=hint, span=span_of(inner), sql=self._sql)
-        function = _NAMES.get(node.this.lower(), node.this.lower())
+        written = str(node.this).lower()
+        function = _NAMES.get(written, written)
         self._check_arguments(node, function)
+        return function
+
+    def _replaced(self, node: OverFunction) -> exp.Expr:
+        function = self.check_call(node)
         window = self._window(node)
         frame, parameter = self._frame(node, function, window)
         result = plan_column(self._call(node, function, window, frame, parameter), node)
@@ -110,16 +117,12 @@ class OverBinder:
         if function not in NUMBERING | LOOKING | _AGGREGATES or function.startswith("is_"):
             raise not_supported(f"{node.this.lower()} with OVER", node, self._sql)
         if function in _AGGREGATES:
-            if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
-                raise not_supported("DISTINCT with OVER", node, self._sql)
             return
         if node.args.get("condition") is not None:
             raise TypeMismatch(f"FILTER is for aggregates, and {function} is none", span=span_of(node), sql=self._sql)
         least, most = _ARGUMENTS.get(function, (0, 0) if function in NUMBERING else (1, 1))
         if not least <= len(node.expressions) <= most:
             raise ArityMismatch(f"{function} does not take {len(node.expressions)} arguments", span=span_of(node), sql=self._sql)
-        if function in ("first_value", "last_value") and len(node.expressions) == 2:
-            raise not_supported("leaving out NULLs", node, self._sql)
 
     def _window(self, node: OverFunction) -> _Window:
         partition_by = tuple(dict.fromkeys(self._key(key, "PARTITION BY") for key in node.args.get("partition_by") or []))
@@ -146,21 +149,21 @@ class OverBinder:
                 raise WindowInvalid(f"{function} takes no frame", span=span_of(node), sql=self._sql)
             return self._own_frame(node, function)
         frame = bind_frame(spec, [self._type(key.column) for key in order_by], node, self._sql)
-        return frame, self._whole(node.expressions[1], function, least=1) if function == "nth_value" else 0
+        return frame, self.whole(node.expressions[1], function, least=1) if function == "nth_value" else 0
 
     def _own_frame(self, node: OverFunction, function: str) -> tuple[Frame, int]:
         match function:
             case "lag" | "lead":
-                distance = self._whole(node.expressions[1], function) if len(node.expressions) > 1 else 1
+                distance = self.whole(node.expressions[1], function) if len(node.expressions) > 1 else 1
                 at = -distance if function == "lag" else distance
                 return Frame("rows", at, at), distance
             case "ntile":
-                return WHOLE, self._whole(node.expressions[0], function, least=1) if node.expressions else 1
+                return WHOLE, self.whole(node.expressions[0], function, least=1) if node.expressions else 1
             case "percent_rank" | "cume_dist":
                 return WHOLE, 0
         return _RUNNING, 0
 
-    def _whole(self, tree: exp.Expr, function: str, *, least: int | None = None) -> int:
+    def whole(self, tree: exp.Expr, function: str, *, least: int | None = None) -> int:
         negative = isinstance(tree, exp.Neg)
         digits = tree.this if negative else tree
         if isinstance(digits, exp.Literal) and digits.is_int and len(digits.name) < 10:

@@ -19,8 +19,9 @@ _PARTS = {"partition_by": "PARTITION BY", "order": "ORDER BY", "spec": "a frame"
 
 
 def with_over(select: exp.Select, sql: str) -> exp.Select:
-    """The same SELECT, with an OverFunction for each OVER in its list and in ORDER BY."""
-    if not any(tree.find(exp.Window) for tree in (*select.expressions, select.args.get("order")) if tree is not None):
+    """The same SELECT, with an OverFunction for each OVER in its list, in QUALIFY and in ORDER BY."""
+    clauses = [select.args.get(clause) for clause in ("qualify", "order")]
+    if not any(tree.find(exp.Window) for tree in (*select.expressions, *clauses) if tree is not None):
         return select
     named = {window.this.name.lower(): window for window in select.args.get("windows") or []}
     select = select.copy()
@@ -29,8 +30,9 @@ def with_over(select: exp.Select, sql: str) -> exp.Select:
         return _over_function(node, named, sql) if isinstance(node, exp.Window) else node
 
     select.set("expressions", [tree.transform(swap, copy=False) for tree in select.expressions])
-    if select.args.get("order") is not None:
-        select.set("order", select.args["order"].transform(swap, copy=False))
+    for clause in ("qualify", "order"):
+        if select.args.get(clause) is not None:
+            select.set(clause, select.args[clause].transform(swap, copy=False))
     return select
 
 
@@ -44,17 +46,23 @@ def refuse_over(trees: Sequence[exp.Expr], clause: str, sql: str) -> None:
 def _over_function(window: exp.Window, named: dict[str, exp.Window], sql: str) -> exp.Expr:
     if window.args.get("over") != "OVER":
         raise not_supported(str(window.args.get("over")), window, sql)
-    call, condition = window.this, None
-    while isinstance(call, exp.RespectNulls | exp.Filter):
+    call, condition, nulls = window.this, None, None
+    while isinstance(call, exp.RespectNulls | exp.IgnoreNulls | exp.Filter):
         if isinstance(call, exp.Filter):
             condition = call.expression.this
+        else:
+            nulls = _said(call)
         call = call.this
     if not isinstance(call, exp.Anonymous):
-        what = {exp.IgnoreNulls: "IGNORE NULLS", exp.WithinGroup: "WITHIN GROUP"}.get(type(call), "this call")
-        raise not_supported(f"{what} with OVER", window, sql)
+        raise not_supported("WITHIN GROUP with OVER" if isinstance(call, exp.WithinGroup) else "this call with OVER", window, sql)
+    arguments = [] if [type(argument) for argument in call.expressions] == [exp.Star] else list(call.expressions)
+    if arguments and isinstance(arguments[0], exp.RespectNulls | exp.IgnoreNulls):
+        nulls, arguments[0] = _said(arguments[0]), arguments[0].this
+    if any(isinstance(argument, exp.Distinct) for argument in arguments):
+        hint = "Spark SQL has none either.  Aggregate in a subquery with GROUP BY, and join that."
+        raise not_supported("DISTINCT with OVER", window, sql, hint)
     parts = _written_out(window, named, sql)
     order: list[exp.Ordered] = parts["order"].expressions if parts["order"] is not None else []
-    arguments = [] if [type(argument) for argument in call.expressions] == [exp.Star] else call.expressions
     return at_place(
         OverFunction(
             this=str(call.this),
@@ -64,9 +72,14 @@ def _over_function(window: exp.Window, named: dict[str, exp.Window], sql: str) -
             directions=tuple((bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))) for ordered in order),
             spec=parts["spec"].copy() if parts["spec"] is not None else None,
             condition=condition.copy() if condition is not None else None,
+            nulls=nulls,
         ),
         window,
     )
+
+
+def _said(node: exp.Expr) -> str:
+    return "IGNORE" if isinstance(node, exp.IgnoreNulls) else "RESPECT"
 
 
 def _written_out(window: exp.Window, named: dict[str, exp.Window], sql: str) -> dict[str, exp.Expr | None]:

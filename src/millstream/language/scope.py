@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ColumnAmbiguous, ColumnNotFound, Span, did_you_mean
 from millstream.language.spans import mark, span_of
+from millstream.plan.logical import Plan
 
 E = TypeVar("E", bound=exp.Expr)
 
@@ -131,6 +132,10 @@ class Scope:
         first = column.parts[0].name
         return bool(self._unqualified(first)) or (len(column.parts) > 1 and self._qualified(first) is not None)
 
+    def visible(self, column: exp.Column) -> Visible:
+        """The column that a dotted name starts with."""
+        return self._resolve([part.name for part in column.parts], span_of(column))[0]
+
     def bare(self, tree: exp.Expr) -> exp.Expr:
         """A copy of `tree` whose columns are the plan's, with the same places."""
 
@@ -201,3 +206,9 @@ class Scope:
         names = [source.qualifier for source in self.sources if source.qualifier]
         hint = did_you_mean(name, names) or (f"FROM has {', '.join(names)}." if names else None)
         return ColumnNotFound(f'{what} does not exist: nothing in FROM is called "{name}"', hint=hint, span=span, sql=self.sql)
+
+
+def plan_scope(sql: str, *plans: Plan) -> Scope:
+    """The plans' own columns, for trees that name nothing else."""
+    columns = tuple(Visible(field.name, field.name, field.type) for plan in plans for field in plan.schema)
+    return Scope((Source(None, "the query", columns),), sql)

@@ -6,13 +6,13 @@
     WHERE s IN (SELECT * FROM r [NOW])                       whole rows of s, column by column; (a, b) IN ... likewise
 
 The inner query may name columns of the outer one in its WHERE; a name means the inner query's column first.
-A condition in there may hold a query again, which sees the columns of the inner one only.
+A condition in there may hold a query again, which may name columns of all that it stands in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,8 +20,9 @@ from sqlglot import exp
 from millstream.core.errors import ArityMismatch
 from millstream.language.aggregate_syntax import find_aggregate
 from millstream.language.bound_select import BoundSelect
-from millstream.language.join_binder import anti_join, conjuncts, only, renamed, semi_join
-from millstream.language.scope import Scope, Source, Visible, plan_column
+from millstream.language.join_binder import anti_join, conjuncts, inner_join, only, renamed, semi_join
+from millstream.language.outer_names import Outer, Selects, outer_columns, outer_rows
+from millstream.language.scope import Scope, Source, Visible, plan_column, plan_scope
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
 from millstream.language.typed import PlanColumns, bind_condition, bind_over
@@ -40,16 +41,6 @@ class SubqueryCondition:
     operand: exp.Expr | None
     negated: bool
     place: exp.Expr
-
-
-class Selects(Protocol):
-    """Who binds the inner queries."""
-
-    def body(self, tree: exp.Expr) -> BoundSelect: ...
-
-    def from_of(self, select: exp.Select) -> tuple[BoundSelect, Scope]:
-        """FROM alone, without WHERE."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -132,18 +123,36 @@ def _inner(
     both = Scope((*scope.sources, *own.sources), scope.sql)
     inner = replace(inner, plan=plan)
     conditions: list[exp.Expr] = []
+    deep = [part for part in parts if part.find(exp.Select) is not None]
     for part in parts:
-        nested = _subquery_condition(part)
-        if nested is not None:
-            inner = with_condition(inner, own, nested, selects)
+        if part in deep:
             continue
         check_expression(part, scope.sql)
         if all(own.knows(name) for name in part.find_all(exp.Column)):
             inner = replace(inner, plan=Filter(inner.plan, bind_condition(own.bare(part), own, scope.sql, "WHERE")))
         else:
             conditions.append(_bare(part, own, scope))
+    outside = [name for part in deep for name in outer_columns(part, own, scope, selects)]
+    if outside:
+        inner, conditions = _beside_outer(bound, scope, inner, own, conditions, deep, outside, selects)
+        both = plan_scope(scope.sql, bound.plan, inner.plan)
+    elif deep:
+        inner = selects.filtered(inner, own, deep)
     equal = _membership(condition, own, scope, items) if condition.operand is not None else []
     return inner, conditions, equal, both
+
+
+def _beside_outer(
+    bound: BoundSelect, scope: Scope, inner: BoundSelect, own: Scope, conditions: list[exp.Expr], deep: list[exp.Expr],
+    named: list[exp.Column], selects: Selects,
+) -> tuple[BoundSelect, list[exp.Expr]]:  # fmt: skip
+    """The inner query where queries inside it name the outermost columns too, and when its rows are partners."""
+    bound_names = [name for condition in conditions for name in condition.find_all(exp.Column) if name.name in bound.plan.schema]
+    outside = outer_rows(bound.plan, Outer(scope, scope.bare), [*named, *bound_names], inner.plan.schema.names)
+    both = outside.scope(own)
+    plan = inner_join(outside.plan, inner.plan, [outside.in_place(condition) for condition in conditions], both, "WHERE")
+    inner = replace(inner, plan=only(plan, [*outside.plan.schema.names, *inner.plan.schema.names]))
+    return selects.filtered(inner, both, deep), outside.same(deep[0])
 
 
 def _is_simple(query: exp.Expr) -> TypeGuard[exp.Select]:

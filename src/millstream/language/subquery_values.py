@@ -4,38 +4,34 @@
     ... WHERE v > (SELECT avg(v) FROM s [ROWS 9] AS b WHERE b.k = a.k)   LEFT JOIN (SELECT k, avg(v) ... GROUP BY k) ON k = a.k
     ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
     ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
+    ... (a.v, a.x) IN (SELECT w, y FROM ...) OR ...                counts of equal rows, and of those that may be
 
-The inner query has one row, so it aggregates; it names columns of the outer one only in equalities of its WHERE.
+The inner query has one row, so it aggregates or has LIMIT 1.  What names columns of the outer one: subquery_correlated.
 IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
-from millstream.language.aggregate_binder import Grouping
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
-from millstream.language.column_names import column_name
+from millstream.language.column_names import column_name, note_outer
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
-from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, value_column
-from millstream.language.select_list import bind_items
+from millstream.language.order_limit import Order
+from millstream.language.outer_names import Outer, Selects
+from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, plan_scope, value_column
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import Selects, unwrapped
-from millstream.language.typed import PlanColumns, bind_condition, bind_over
-from millstream.language.unsupported import check_expression
+from millstream.language.subquery_conditions import unwrapped
+from millstream.language.subquery_correlated import correlated, outer_names
+from millstream.language.typed import PlanColumns, bind_over
 from millstream.plan.expression import Named, column
-from millstream.plan.logical import AggregateCall, Filter, Plan, Project
+from millstream.plan.logical import Plan, Project
 
 _ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
-_OVER_NOTHING: dict[str, exp.Expr] = {
-    "count": exp.Literal.number(0), "collect_list": exp.Anonymous(this="array"), "collect_set": exp.Anonymous(this="array"),
-}  # fmt: skip
-"""What aggregates are over nothing; the others are NULL."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +44,15 @@ class Value:
 
 
 class Values:
-    """Takes queries out of expressions; the columns get names that differ."""
+    """Takes queries out of expressions; the columns get names that differ, unless the queries are the same."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._known: dict[tuple[str, tuple[bool, ...]], Value] = {}
+
+    def forget(self) -> None:
+        """What was taken out so far stands somewhere else: the same query is another column from here on."""
+        self._known.clear()
 
     def taken_out(self, tree: exp.Expr, scope: Scope) -> tuple[exp.Expr, list[Value]]:
         """`tree` with a column in the place of each query, and those queries.  Names outside of them are those of `scope`."""
@@ -60,14 +61,28 @@ class Values:
             return tree, found
         return self._replaced(tree.copy(), found, scope), found
 
-    def items_taken_out(self, items: list[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[Value]]:
+    def items_taken_out(self, items: list[exp.Expr], scope: Scope, selects: Selects) -> tuple[list[exp.Expr], list[Value]]:
         """The same for a select list, whose items keep the names that they have with the queries in them."""
         plain, values = [], []
         for item in items:
+            _note_outer(item, scope, selects)
             tree, found = self.taken_out(item, scope)
             values += found
             plain.append(exp.alias_(tree, column_name(item), quoted=True) if found and not isinstance(tree, exp.Alias) else tree)
         return plain, values
+
+    def group_taken_out(self, group: exp.Group | None, scope: Scope) -> tuple[exp.Group | None, list[Value]]:
+        if group is None:
+            return None, []
+        tree, found = self.taken_out(group, scope)
+        assert isinstance(tree, exp.Group)
+        return tree, found
+
+    def order_taken_out(self, order: Order | None, scope: Scope) -> tuple[Order | None, list[Value]]:
+        if order is None:
+            return None, []
+        taken = [self.taken_out(key, scope) for key in order.keys]
+        return replace(order, keys=tuple(key for key, _ in taken)), [value for _, found in taken for value in found]
 
     def _replaced(self, tree: exp.Expr, found: list[Value], scope: Scope) -> exp.Expr:
         match tree:
@@ -77,15 +92,29 @@ class Values:
                 # its names are the outer query's, also where it stands inside the inner one
                 return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
             case exp.Subquery():
-                self._count += 1
-                value = Value(f"_value {self._count}", unwrapped(tree), tree)
-                found.append(value)
+                value = self._value(tree)
+                found += [] if value in found else [value]
                 return value_column(value.name, tree)
         for child in list(tree.iter_expressions()):
             new = self._replaced(child, found, scope)
             if new is not child:
                 child.replace(new)
         return tree
+
+    def _value(self, tree: exp.Subquery) -> Value:
+        text = repr(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))  # qualifiers, windows and all
+        if text not in self._known:
+            self._count += 1
+            self._known[text] = Value(f"_value {self._count}", unwrapped(tree), tree)
+        return self._known[text]
+
+
+def _note_outer(item: exp.Expr, scope: Scope, selects: Selects) -> None:
+    """For the item's name."""
+    for node in item.walk(prune=lambda node: isinstance(node, exp.Select)):
+        query = unwrapped(node.args.get("query") or node.this) if isinstance(node, exp.Subquery | exp.Exists | exp.In) else None
+        if isinstance(query, exp.Select):
+            note_outer(node, [name.parts[-1].name for name in outer_names(query, scope, selects)])
 
 
 def has_query(tree: exp.Expr) -> bool:
@@ -96,7 +125,7 @@ def _as_count(query: exp.Expr, place: exp.Expr) -> exp.Expr:
     """EXISTS: there is a row to count."""
     if isinstance(query, exp.Select) and not query.args.get("group") and any(find_aggregate(item) for item in query.expressions):
         return exp.true()  # an aggregate over nothing is a row too
-    return at_place(exp.GT(this=_counted(query, place), expression=exp.Literal.number(0)), place)
+    return at_place(_some(_counted(query, place)), place)
 
 
 def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None) -> exp.Subquery:
@@ -116,23 +145,40 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
     """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
     query = unwrapped(tree.args["query"])
     _require_plain(query, tree)
-    if len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
-        raise ArityMismatch("the query behind IN has one column, and it has a name", span=span_of(tree))
-    item = query.expressions[0].unalias()
-    some = exp.Literal.number(0)
-    equal = _counted(query, tree, exp.EQ(this=item.copy(), expression=operand.copy()))
-    unknown = _counted(query, tree, exp.Is(this=item.copy(), expression=exp.null()))
-    is_unknown = exp.And(
-        this=exp.Is(this=operand.copy(), expression=exp.null()), expression=exp.GT(this=_counted(query, tree), expression=some.copy())
-    )
+    ours = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
+    if any(isinstance(item, exp.Star) for item in query.expressions):
+        raise ArityMismatch("the columns of the query behind IN have names", span=span_of(tree))
+    if len(query.expressions) != len(ours):
+        found = f"the query behind IN has {len(query.expressions)} columns, and what stands before it {len(ours)}"
+        raise ArityMismatch(found, span=span_of(tree))
+    pairs = list(zip((item.unalias() for item in query.expressions), ours, strict=True))
+    equal = [exp.EQ(this=item.copy(), expression=mine.copy()) for item, mine in pairs]
     case = exp.Case(
         ifs=[
-            exp.If(this=exp.GT(this=equal, expression=some.copy()), true=exp.true()),
-            exp.If(this=exp.Or(this=exp.GT(this=unknown, expression=some.copy()), expression=is_unknown), true=exp.null()),
+            exp.If(this=_some(_counted(query, tree, exp.and_(*equal))), true=exp.true()),
+            exp.If(this=_unknown(query, tree, pairs, equal), true=exp.null()),
         ],
         default=exp.false(),
     )
     return at_place(case, tree)
+
+
+def _unknown(query: exp.Expr, tree: exp.In, pairs: list[tuple[exp.Expr, exp.Expr]], equal: list[exp.EQ]) -> exp.Expr:
+    """Whether a row is there that would be equal if NULL were the right value."""
+    if len(pairs) > 1:
+        may_be = [exp.or_(one, _is_null(item), _is_null(mine)) for one, (item, mine) in zip(equal, pairs, strict=True)]
+        return _some(_counted(query, tree, exp.and_(*may_be)))
+    item, mine = pairs[0]  # without a comparison of all with all
+    of_operand = exp.And(this=_is_null(mine), expression=_some(_counted(query, tree)))
+    return exp.Or(this=_some(_counted(query, tree, _is_null(item))), expression=of_operand)
+
+
+def _is_null(tree: exp.Expr) -> exp.Is:
+    return exp.Is(this=tree.copy(), expression=exp.null())
+
+
+def _some(count: exp.Expr) -> exp.GT:
+    return exp.GT(this=count, expression=exp.Literal.number(0))
 
 
 def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
@@ -155,6 +201,12 @@ def below_groups(values: list[Value], items: list[exp.Expr], keys: list[exp.Expr
     return [value for value in values if value.name in names]
 
 
+def still_named(values: list[Value], trees: list[exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, which have the columns of the groups already."""
+    names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
+    return [value for value in values if value.name in names]
+
+
 def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
     """The same names, where expressions may also hold the columns of these values."""
     columns = tuple(Visible("", value.name, plan.schema[value.name].type) for value in values)
@@ -164,22 +216,19 @@ def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
 # --- joins ------------------------------------------------------------------------------------
 
 
-def with_values(bound: BoundSelect, values: list[Value], bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
-    """`bound` with a column for each value.  `bare` turns the outer query's names into columns of its plan."""
+def with_values(bound: BoundSelect, values: list[Value], outer: Outer, selects: Selects) -> BoundSelect:
+    """`bound` with a column for each value."""
     for value in values:
-        bound = _with_value(bound, value, bare, selects, sql)
+        bound = _with_value(bound, value, outer, selects)
     return bound
 
 
-def _with_value(bound: BoundSelect, value: Value, bare: Callable[[exp.Expr], exp.Expr], selects: Selects, sql: str) -> BoundSelect:
-    query = value.query
+def _with_value(bound: BoundSelect, value: Value, outer: Outer, selects: Selects) -> BoundSelect:
+    query, sql = value.query, outer.scope.sql
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
-    inner, own = selects.from_of(query)
-    parts = conjuncts(query.args["where"].this if query.args.get("where") else None)
-    outer_parts = [part for part in parts if not has_query(part) and not all(_inside(name, own) for name in part.find_all(exp.Column))]
-    if outer_parts:
-        joined, tree = _correlated(bound, value, query, (inner, own), parts, outer_parts, bare, sql)
+    if outer_names(query, outer.scope, selects):
+        joined, tree, inner = correlated(bound, query, selects.from_of(query), outer, selects, value.place)
     else:
         joined, tree, inner = _by_itself(bound, value, query, selects, sql)
     named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
@@ -195,7 +244,7 @@ def _by_itself(bound: BoundSelect, value: Value, query: exp.Select, selects: Sel
         raise _refused("a query in the place of a value has one row", value, sql, hint)
     inner = selects.body(query)
     right, columns = renamed(only(inner.plan, [inner.columns[0].column]), inner.columns, bound.plan.schema.names)
-    both = _scope(sql, bound.plan, right)
+    both = plan_scope(sql, bound.plan, right)
     always = not query.args.get("having") and not query.args.get("limit")
     joined = inner_join(bound.plan, right, [], both, "ON") if always else outer_join(bound.plan, right, [], both, "LEFT")
     return joined, plan_column(columns[0].column, value.place), inner
@@ -208,80 +257,6 @@ def _has_one_row(query: exp.Select) -> bool:
         return True
     aggregates = query.args.get("having") is not None or any(find_aggregate(item) is not None for item in query.expressions)
     return aggregates and not query.args.get("group")
-
-
-def _correlated(
-    bound: BoundSelect, value: Value, query: exp.Select, from_: tuple[BoundSelect, Scope], parts: list[exp.Expr],
-    outer_parts: list[exp.Expr], bare: Callable[[exp.Expr], exp.Expr], sql: str,
-) -> tuple[Plan, exp.Expr]:  # fmt: skip
-    """LEFT JOIN with one row for each value of the inner sides of the equalities."""
-    if not _is_one_group(query):
-        raise _refused("a query that names columns of the outer one aggregates, without GROUP BY", value, sql, "As in (SELECT max(x) ...).")
-    inner, own = from_
-    plan = inner.plan
-    for part in parts:
-        check_expression(part, sql)
-        if part not in outer_parts:
-            plan = Filter(plan, bind_condition(own.bare(part), own, sql, "WHERE"))
-    sides = [_sides(part, own, value, sql) for part in outer_parts]
-    keys = [own.bare(ours) for ours, _ in sides]
-    grouping = Grouping(own, keys)
-    (item,) = bind_items(exp.Select(expressions=query.expressions), own)
-    tree, key_columns = grouping.above(item.tree), [grouping.above(key) for key in keys]
-    groups = grouping.plan(plan)
-    visible = [Visible(field.name, field.name, field.type) for field in groups.schema]
-    right, columns = renamed(groups, visible, bound.plan.schema.names)
-    new_names = {visible.name: visible.column for visible in columns}
-    conditions: list[exp.Expr] = [
-        exp.EQ(this=bare(theirs), expression=plan_column(new_names[key.name], value.place))
-        for key, (_, theirs) in zip(key_columns, sides, strict=True)
-    ]
-    joined = outer_join(bound.plan, right, conditions, _scope(sql, bound.plan, right), "LEFT")
-    return joined, _over_groups(tree, grouping.calls, new_names)
-
-
-def _is_one_group(query: exp.Select) -> bool:
-    plain = not any(part for key, part in query.args.items() if key not in _ONE_GROUP)
-    return plain and find_aggregate(query.expressions[0]) is not None
-
-
-def _sides(part: exp.Expr, own: Scope, value: Value, sql: str) -> tuple[exp.Expr, exp.Expr]:
-    """The inner and the outer side of an equality."""
-    while isinstance(part, exp.Paren):
-        part = part.this
-    if isinstance(part, exp.EQ) and find_aggregate(part) is None:
-        for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
-            outside = [not _inside(name, own) for name in theirs.find_all(exp.Column)]
-            if outside and all(outside) and all(_inside(name, own) for name in ours.find_all(exp.Column)):
-                return ours, theirs
-    hint = "Write inner column = outer column."
-    place = span_of(part) or span_of(value.place)
-    raise NotSupported("a query in the place of a value names columns of the outer one only in equalities", hint=hint, span=place, sql=sql)
-
-
-def _inside(column: exp.Column, own: Scope) -> bool:
-    """It is a name of the inner query."""
-    return not is_bound(column) and own.knows(column)
-
-
-def _over_groups(tree: exp.Expr, calls: tuple[AggregateCall, ...], new_names: dict[str, str]) -> exp.Expr:
-    """The value over the joined row, where a row without a group has the value over nothing."""
-    known = {call.name: _OVER_NOTHING[call.function] for call in calls if call.function in _OVER_NOTHING}
-
-    def swap(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column):
-            return node
-        renamed_ = plan_column(new_names[node.name], node)
-        if node.name not in known:
-            return renamed_
-        return at_place(exp.Anonymous(this="coalesce", expressions=[renamed_, known[node.name].copy()]), node)
-
-    return tree.copy().transform(swap, copy=False)
-
-
-def _scope(sql: str, *plans: Plan) -> Scope:
-    columns = tuple(Visible(field.name, field.name, field.type) for plan in plans for field in plan.schema)
-    return Scope((Source(None, "the query", columns),), sql)
 
 
 def _refused(what: str, value: Value, sql: str, hint: str | None = None) -> NotSupported:

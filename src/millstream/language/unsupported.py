@@ -27,16 +27,18 @@ _SELECT = {
     "limit",
     "offset",
     "windows",
+    "qualify",
 }
 _SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 _TABLE = {"this", "alias", "stream_window"}
 _GROUP = {"expressions", "all", "grouping_sets", "cube", "rollup"}
 _CLAUSES = {
     "laterals": "LATERAL VIEW", "sort": "SORT BY", "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY", "qualify": "QUALIFY", "pivots": "PIVOT",
+    "distribute": "DISTRIBUTE BY", "pivots": "PIVOT",
     "sample": "TABLESAMPLE", "version": "time travel",
     "db": "a name with a dot", "columns": "a list of column names behind an alias",
 }  # fmt: skip
+_CLAUSE_HINTS = {"laterals": "Insert the elements as rows, or look at arrays with exists, filter, transform and element_at."}
 _EXPRESSIONS: dict[type[exp.Expr], str] = {
     exp.Window: "OVER in this place", exp.Filter: "FILTER", exp.WithinGroup: "WITHIN GROUP", exp.IgnoreNulls: "IGNORE NULLS",
     exp.RespectNulls: "RESPECT NULLS", exp.Exists: "EXISTS", exp.Subquery: "a subquery in an expression",
@@ -44,6 +46,11 @@ _EXPRESSIONS: dict[type[exp.Expr], str] = {
     exp.Rollup: "ROLLUP",
     exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS", exp.Distinct: "DISTINCT in an aggregate", exp.Ordered: "ORDER BY in an aggregate",
 }  # fmt: skip
+
+_HINTS: dict[type[exp.Expr], str] = {
+    exp.Any: "Spark SQL has none.  Write IN for = ANY, and x < (SELECT max(y) ...) for x < ANY.",
+    exp.All: "Spark SQL has none.  Write NOT IN for <> ALL, and NOT EXISTS (SELECT 1 ... WHERE y > x) for x >= ALL.",
+}
 
 
 def not_supported(what: str, node: exp.Expr | None, sql: str, hint: str | None = None) -> NotSupported:
@@ -77,7 +84,7 @@ def check_expression(tree: exp.Expr, sql: str) -> None:
     for node in tree.walk():
         for kind, what in _EXPRESSIONS.items():
             if isinstance(node, kind) and not is_part_of_aggregate(node):
-                raise not_supported(what, node, sql)
+                raise not_supported(what, node, sql, _HINTS.get(kind))
 
 
 def _check_clauses(node: exp.Expr, allowed: set[str], sql: str) -> None:
@@ -86,4 +93,4 @@ def _check_clauses(node: exp.Expr, allowed: set[str], sql: str) -> None:
             continue
         first = value[0] if isinstance(value, list) else value
         place = first if isinstance(first, exp.Expr) and span_of(first) else node
-        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql)
+        raise not_supported(_CLAUSES.get(key, key.strip("_").replace("_", " ").upper()), place, sql, _CLAUSE_HINTS.get(key))

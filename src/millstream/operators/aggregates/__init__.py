@@ -15,10 +15,11 @@ from millstream.operators.aggregates.aggregate import Aggregate
 from millstream.operators.aggregates.avg import DecimalAvgAgg, DoubleAvgAgg, IntegerAvgAgg
 from millstream.operators.aggregates.bits import BitAgg
 from millstream.operators.aggregates.by_order import Beside, InTime, MaxByAgg, MinByAgg
-from millstream.operators.aggregates.collect import CollectListAgg, CollectSetAgg
+from millstream.operators.aggregates.collect import CollectListAgg, CollectOrderedAgg, CollectSetAgg
 from millstream.operators.aggregates.count import CountAgg, CountRowsAgg
 from millstream.operators.aggregates.distinct import DistinctAgg
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
+from millstream.operators.aggregates.mode import Occurrences
 from millstream.operators.aggregates.pairs import DistinctValues
 from millstream.operators.aggregates.percentile import PercentileAgg, Ranks
 from millstream.operators.aggregates.sum import DecimalSumAgg, DoubleSumAgg, IntegerSumAgg
@@ -82,8 +83,14 @@ class _Maker:
             case "first" | "last":
                 in_time, owner = self._share(("in time", *call.columns), lambda: InTime(types[0]))
                 return (MinByAgg if call.function == "first" else MaxByAgg)(call.type, in_time, owner=owner)
+            case "mode":
+                greatest = bool(call.parameters and call.parameters[0])
+                often, owner = self._share(("mode", call.argument, greatest), lambda: Occurrences(types[0], turned=not greatest))
+                return (MaxByAgg if greatest else MinByAgg)(call.type, often, owner=owner)
             case "collect_list":
                 return CollectListAgg(call.type)
+            case "collect_ordered":
+                return CollectOrderedAgg(call.type, [(number >= 2, number % 2 == 1) for number in call.parameters])
             case "collect_set":
                 return CollectSetAgg(call.type)
             case "percentile" | "percentile_approx":

@@ -1,11 +1,12 @@
-"""COLLECT_LIST: all values in the order in which they came, ties by value.  COLLECT_SET: every value once, in the values' order.
+"""COLLECT_LIST: all values in the order in which they came, ties by value; or in the order of other columns, WITHIN GROUP.
+COLLECT_SET: every value once, in the values' order.
 
 NULLs are left out; nothing collected is an empty array.  An answer is as long as the list, and so is the cost of a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.collected import NOT_NOTED, OUT_OF_ROOM, current_lists, gather_lists, last_turns, mark_changed_lists, track_lists
 from millstream.kernels.compiled import Bytes, Ints
+from millstream.kernels.order_bytes import order_bytes, side_by_side
 from millstream.kernels.pair_keys import PairKeys
 from millstream.kernels.slots import Places
 from millstream.kernels.sort_keys import SortKeys
@@ -102,27 +104,25 @@ class CollectSetAgg(Aggregate):
         return self._lists.state_rows()
 
 
-class CollectListAgg(Aggregate):
+class _PairListAgg(Aggregate):
+    """Values in the order of something else, ties by value."""
+
     invertible = False
 
-    def __init__(self, type_: pa.DataType) -> None:
+    def __init__(self, type_: pa.DataType, by: pa.DataType) -> None:
         super().__init__(type_)
-        self._keys = PairKeys(pa.int64(), type_.value_type)
+        self._keys = PairKeys(by, type_.value_type)
         self._lists = _Lists(self._keys, once=False)
-        self._copies = Copies([type_.value_type])
 
-    def add(self, changes: Changes, arguments: list[pa.Array]) -> ListValues:
-        counted = arrow_buffers.valid_mask(arguments[0])
-        came = pa.array(self._copies.came(changes, arguments, counted))
-        mask = pa.array(counted == 0) if len(counted) else None
-        pairs = pa.StructArray.from_arrays([came, arguments[0]], fields=list(self._keys.type), mask=mask)
-        return self._values(*self._lists.track(changes, pairs))
+    def _listed(self, changes: Changes, by: pa.Array, value: pa.Array) -> ListValues:
+        mask = value.is_null() if value.null_count else None
+        return self._values(*self._lists.track(changes, pa.StructArray.from_arrays([by, value], fields=list(self._keys.type), mask=mask)))
 
     def result(self, codes: Ints, rows: Ints) -> ListValues:
         return self._values(*self._lists.current(codes))
 
     def _values(self, elements: Ints, starts: Ints, lengths: Ints) -> ListValues:
-        # when a value came is not part of the answer: equal values have equal words
+        # what a value is ordered by is not part of the answer: equal values have equal words
         equal = SortKeys(self.type.value_type)
         if len(elements) < self._keys.held():
             words = equal.keys(self._keys.seconds(elements, ALL_VALID))
@@ -134,11 +134,45 @@ class CollectListAgg(Aggregate):
         self._lists.reserve(capacity)
 
     def save(self, codes: Ints) -> Arrays:
-        return prefixed(self._lists.save(codes), "order") | prefixed(self._copies.save(codes), "copies")
+        return self._lists.save(codes)
 
     def load(self, arrays: Arrays) -> None:
-        self._lists.load(without_prefix(arrays, "order"))
-        self._copies.load(without_prefix(arrays, "copies"))
+        self._lists.load(arrays)
 
     def state_rows(self) -> int:
         return self._lists.state_rows()
+
+
+class CollectListAgg(_PairListAgg):
+    def __init__(self, type_: pa.DataType) -> None:
+        super().__init__(type_, pa.int64())
+        self._copies = Copies([type_.value_type])
+
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> ListValues:
+        came = self._copies.came(changes, arguments, arrow_buffers.valid_mask(arguments[0]))
+        return self._listed(changes, pa.array(came), arguments[0])
+
+    def save(self, codes: Ints) -> Arrays:
+        return prefixed(super().save(codes), "order") | prefixed(self._copies.save(codes), "copies")
+
+    def load(self, arrays: Arrays) -> None:
+        super().load(without_prefix(arrays, "order"))
+        self._copies.load(without_prefix(arrays, "copies"))
+
+
+class CollectOrderedAgg(_PairListAgg):
+    """The columns behind the first are what the list is sorted by; `directions` has for each whether it descends and whether NULLs
+    come first."""
+
+    def __init__(self, type_: pa.DataType, directions: Sequence[tuple[bool, bool]]) -> None:
+        super().__init__(type_, pa.binary())
+        self._directions = tuple(directions)
+
+    def add(self, changes: Changes, arguments: list[pa.Array]) -> ListValues:
+        value, *by = arguments
+        parts = [
+            order_bytes(key, descending=descending, nulls_first=nulls_first)
+            for key, (descending, nulls_first) in zip(by, self._directions, strict=True)
+        ]
+        offsets, data = side_by_side(parts, len(value))
+        return self._listed(changes, arrow_buffers.from_byte_ranges(frozen(offsets), frozen(data), ALL_VALID, pa.binary()), value)

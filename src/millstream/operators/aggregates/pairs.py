@@ -16,7 +16,7 @@ from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.key_table import KeyTable
-from millstream.kernels.multiplicity import grown_copies, new_copies, queue_copies, queued, transitions, without_copies
+from millstream.kernels.multiplicity import grown_copies, new_copies, number_copies, queue_copies, queued, transitions, without_copies
 from millstream.kernels.slots import arrivals_first
 from millstream.operators.aggregates.aggregate import Changes, grown
 from millstream.operators.operator import Arrays
@@ -80,6 +80,28 @@ class DistinctValues(Pairs):
             raise InternalError("a group was asked to give back a value that it never got")
         self._forget(pairs)
         return flips
+
+
+class CopyNumbers(Pairs):
+    """Says of each change how many copies of its value there are, with the one that it adds or takes away."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        super().__init__(types)
+        self._added: Changes | None = None
+        self._numbers: Ints
+
+    def numbers(self, changes: Changes, values: Sequence[pa.Array], counted: Bytes) -> Ints:
+        """Arbitrary where a row does not count.  Applies the same changes only once."""
+        if changes is not self._added:
+            self._added, self._numbers = changes, self._applied(changes, values, counted)
+        return self._numbers
+
+    def _applied(self, changes: Changes, values: Sequence[pa.Array], counted: Bytes) -> Ints:
+        pairs, numbers = self._encoded(changes.code, values), np.zeros(len(changes.code), np.int64)
+        if not number_copies(pairs, changes.sign, arrivals_first(changes.instant, changes.sign), counted, self._counts, numbers):
+            raise InternalError("a group was asked to give back a value that it never got")
+        self._forget(pairs)
+        return numbers
 
 
 class Copies(Pairs):
