@@ -137,12 +137,9 @@ class World:
         """From just after the greatest frontier on."""
         name, rows = action
         instant = max(model.frontier for model in self.streams.values()) + 1
-        if name == "put":
-            db.insert(RELATION, rows)
-            self.relation.insert(rows, instant)
-        else:
-            db.delete(RELATION, rows)
-            self.relation.delete(rows, instant)
+        change = db.insert if name == "put" else db.delete
+        change(RELATION, rows)
+        self.relation.done.append((instant, name, rows))
 
 
 class Answer:
