@@ -84,7 +84,14 @@ def unwrapped_call(node: exp.Expr) -> tuple[exp.Anonymous, exp.Expr | None, Sequ
 
 
 def find_aggregate(tree: exp.Expr) -> exp.Expr | None:
-    return next((node for node in tree.walk() if is_aggregate(node)), None)
+    return next((node for node in tree.walk() if is_aggregate(node) and not _stands_before_over(node)), None)
+
+
+def _stands_before_over(node: exp.Expr) -> bool:
+    """sum(x) OVER (...) is no aggregate of the query."""
+    while isinstance(node.parent, _WRAPPERS):
+        node = node.parent
+    return isinstance(node.parent, exp.Window) and node.arg_key == "this"
 
 
 def is_part_of_aggregate(node: exp.Expr) -> bool:

@@ -55,6 +55,8 @@ def with_queries(sides: Sides, kind: str, parts: list[exp.Expr], selects: Select
         tree, found = values.taken_out(part, names)
         check_expression(tree, names.sql)
         for value in found:
+            if value.name in sides.left.plan.schema or value.name in sides.right.plan.schema:
+                continue  # another part of ON holds the same query
             named = outer_names(value.query, names, selects) if isinstance(value.query, exp.Select) else []
             side = _side(sides, named, names)
             if side is None:

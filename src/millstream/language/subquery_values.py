@@ -217,9 +217,10 @@ def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
 
 
 def with_values(bound: BoundSelect, values: list[Value], outer: Outer, selects: Selects) -> BoundSelect:
-    """`bound` with a column for each value."""
+    """`bound` with a column for each value, unless it has it: several conditions may hold the same query."""
     for value in values:
-        bound = _with_value(bound, value, outer, selects)
+        if value.name not in bound.plan.schema:
+            bound = _with_value(bound, value, outer, selects)
     return bound
 
 

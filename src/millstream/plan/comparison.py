@@ -13,6 +13,8 @@ from millstream.plan.expression import Expr
 _TYPE = "compared as"
 TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
+_DENIED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GTE, exp.GTE: exp.LT, exp.LTE: exp.GT, exp.GT: exp.LTE}
+
 Node = TypeVar("Node", bound=exp.Expr)
 
 
@@ -36,8 +38,11 @@ class Comparing:
 
 
 def comparing(condition: Expr) -> Comparing | None:
-    tree = condition.tree.unnest()
-    if type(tree) not in TURNED or _TYPE not in tree.meta:
+    """NOT a < b is a >= b: values have an order, and where one is NULL, so are both conditions."""
+    tree, denied = condition.tree.unnest(), False
+    while isinstance(tree, exp.Not):
+        tree, denied = tree.this.unnest(), not denied
+    if _TYPE not in tree.meta or type(tree) not in (_DENIED if denied else TURNED):
         return None
-    type_ = tree.meta[_TYPE]
-    return Comparing(type(tree), Expr(tree.this.copy(), type_), Expr(tree.expression.copy(), type_))
+    kind, type_ = type(tree), tree.meta[_TYPE]
+    return Comparing(_DENIED[kind] if denied else kind, Expr(tree.this.copy(), type_), Expr(tree.expression.copy(), type_))

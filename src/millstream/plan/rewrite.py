@@ -39,7 +39,7 @@ NODE_RULES: tuple[Rule, ...] = (
 """In order; tried at every node, from the root down, until nothing changes."""
 
 PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
-"""Once each, in order, over the whole plan, after the others."""
+"""In order, over the whole plan, after the others; then everything once more."""
 
 RULES: dict[str, Rule] = {rule.__name__: rule for rule in (*NODE_RULES, *PLAN_RULES)}
 
@@ -47,11 +47,12 @@ RULES: dict[str, Rule] = {rule.__name__: rule for rule in (*NODE_RULES, *PLAN_RU
 def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:
     """The plan after all rules but those named in `off`."""
     node_rules = [rule for rule in NODE_RULES if rule.__name__ not in off]
-    while (better := _pass(plan, node_rules)) is not plan:
-        plan = better
-    for rule in PLAN_RULES:
-        if rule.__name__ not in off:
-            plan = rule(plan)
+    for _ in range(2):  # what nobody reads may have kept a rule from firing
+        while (better := _pass(plan, node_rules)) is not plan:
+            plan = better
+        for rule in PLAN_RULES:
+            if rule.__name__ not in off:
+                plan = rule(plan)
     return plan
 
 

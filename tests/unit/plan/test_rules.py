@@ -120,6 +120,10 @@ ONE_ROW = [
     "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW] HAVING count(*) > 1)",
     "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW] WHERE u.k = s.k)",
     "SELECT k FROM s [NOW] WHERE v > (SELECT min(v) FROM u [NOW]) AND v < (SELECT max(v) FROM u [NOW])",
+    "SELECT k FROM s [NOW] WHERE v BETWEEN (SELECT min(v) FROM u [NOW]) AND (SELECT max(v) FROM u [NOW])",
+    "SELECT k FROM s [NOW] WHERE NOT v <= (SELECT max(v) FROM u [NOW])",
+    "SELECT k FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW]) AND f < (SELECT max(v) FROM u [NOW])",
+    "SELECT count(*) AS n FROM s [NOW] WHERE v > (SELECT max(v) FROM u [NOW])",
 ]
 MORE_ROWS = [
     "SELECT k, m FROM s [NOW], (SELECT max(v) AS m FROM u [NOW]) WHERE v > m",

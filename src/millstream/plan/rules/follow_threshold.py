@@ -25,8 +25,8 @@ def follow_threshold(plan: Plan) -> Plan:
 
     With or without a projection below the filter.  Fires only if:
       (1) the right side has at most one row for each key: it is an aggregate by these, or the first row of each.
-      (2) one part of the condition compares something of the left with something of the right by <, <=, > or >=, and nothing
-          else reads the right.
+      (2) parts of the condition compare something of the left with something of the right by <, <=, > or >=, and nothing else
+          reads the right.  Several of them become one threshold behind the other.
       (3) what is compared has a fixed width, and no Python function works it out: it would be called for more rows.
     """
     match plan:
@@ -45,17 +45,21 @@ def _found(join: Join, predicate: Expr, columns: Sequence[Named]) -> Plan | None
         return None  # (1)
     theirs = set(join.right.schema.names)
     beside = [part for part in parts(predicate) if part.columns & theirs]
-    compared = _sides(join, beside[0]) if len(beside) == 1 else None
-    if compared is None or any(named.expr.columns & theirs for named in columns):
+    compared = [sides for part in beside if (sides := _sides(join, part)) is not None]
+    if not beside or len(compared) < len(beside) or any(named.expr.columns & theirs for named in columns):
         return None  # (2)
-    if not _has_fixed_width(compared.left.type) or any(calls_python(side.tree) for side in (compared.left, compared.right)):
+    if any(not _has_fixed_width(side.type) or calls_python(side.tree) for sides in compared for side in (sides.left, sides.right)):
         return None  # (3)
     rest = [part for part in parts(predicate) if not part.columns & theirs]
-    read = {name for expr in [*(named.expr for named in columns), *rest] for name in expr.columns} | {key.left for key in join.keys}
-    left, ours = _with(join.left, sorted(read), compared.left, "_compared")
-    right, bound = _with(join.right, [key.right for key in join.keys], compared.right, "_threshold")
-    threshold = Threshold(left, right, join.keys, Match(ours, _COMPARISONS[compared.kind], bound))
-    return Project(filtered(threshold, rest), tuple(columns))
+    kept = [*(named.expr for named in columns), *rest]
+    plan = join.left
+    for i, sides in enumerate(compared):
+        exprs = [*kept, *(later.left for later in compared[i + 1 :])]
+        read = {name for expr in exprs for name in expr.columns} | {key.left for key in join.keys}
+        left, ours = _with(plan, sorted(read), sides.left, "_compared")
+        right, bound = _with(join.right, [key.right for key in join.keys], sides.right, "_threshold")
+        plan = Threshold(left, right, join.keys, Match(ours, _COMPARISONS[sides.kind], bound))
+    return Project(filtered(plan, rest), tuple(columns))
 
 
 def _has_one_row(plan: Plan, keys: set[str]) -> bool:
