@@ -129,7 +129,7 @@ def test_a_change_looks_at_few_cold_rows_however_many_there_are(order_by: SortKe
         operator, said, held = windowed(order_by, rows, arrivals)
         assert contents_at(said, arrivals) == bag(top_slow(held, LONG, (), [order_by], 3, 0, False))
         assert operator.looked <= 2 * arrivals, (rows, operator.looked)
-        assert (operator.looked > arrivals / 2) == (order_by == SortKey("n"))
+        assert (operator.looked > 0) == (order_by == SortKey("n"))
 
 
 def test_rows_leave_and_come_before_those_in_order() -> None:

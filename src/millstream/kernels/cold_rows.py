@@ -7,8 +7,8 @@ are on the same side.  A change of a cold row is a count and a link, however man
     spill     too many rows are hot: the horizon comes down, and what is above it becomes cold
     refill    too few are hot: the horizon goes up to the word of the TAKEN-th cold row, and what is not above it becomes hot
 
-A refill looks at every cold row.  Where there have been fewer changes since the last one, it takes twice as many as that: so all of
-them together look at a few rows for each change, also where every change is one of the first row.
+A refill looks at every cold row.  Where there have been fewer changes since the last one, it takes more rows than that: so all of them
+together look at a few rows for each change, also where every change is one of the first row.
 
     places of a row (int64 each):   those of kernels/join_lists.py, a partition being a key
     places of a partition:          HEAD, COPIES  of its cold rows, as there
@@ -29,8 +29,10 @@ from millstream.kernels.ordered_multiset import LAST_WORD, TOGETHER, delete, dra
 
 HOT, HORIZON, MOST, TAKEN, SINCE = range(2, 7)
 _PLACES = 8
+_MORE = 4
+"""Times as many rows are taken as by a refill that has been too short a time ago."""
 _SELDOM = 4
-"""Times as many changes as a refill looks at rows: the next one takes fewer."""
+"""Times as many changes as a refill looks at rows: it takes fewer than the last."""
 
 
 def grown_rows(rows: Ints, capacity: int) -> Ints:
@@ -87,7 +89,7 @@ def raise_horizon(part: int, kept: int, nodes: Address, rows: Ints, zones: Ints,
         n += 1
         row = rows[row, NEXT]
     if zones[part, SINCE] < n:
-        zones[part, TAKEN] *= 2
+        zones[part, TAKEN] *= _MORE
     elif zones[part, SINCE] >= _SELDOM * n:
         zones[part, TAKEN] = max(zones[part, TAKEN] // 2, kept)
     zones[part, SINCE] = 0
@@ -108,8 +110,6 @@ def warm(part: int, kept: int, nodes: Address, roots: Ints, rows: Ints, zones: I
             roots[part] = insert(nodes, roots[part], row, count, True, arena, spans)
             zones[part, HOT] += count
         row = after
-    if zones[part, HEAD] < 0:
-        zones[part, HORIZON] = LAST_WORD
     zones[part, MOST] = 2 * max(zones[part, HOT], kept)
     return True
 
