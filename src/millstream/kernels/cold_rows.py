@@ -88,7 +88,7 @@ def raise_horizon(part: int, kept: int, nodes: Address, rows: Ints, zones: Ints,
         words[n] = word_of(nodes, row, True, arena, spans)
         n += 1
         row = rows[row, NEXT]
-    if zones[part, SINCE] < n:
+    if zones[part, SINCE] < n and zones[part, TAKEN] < n:
         zones[part, TAKEN] *= _MORE
     elif zones[part, SINCE] >= _SELDOM * n:
         zones[part, TAKEN] = max(zones[part, TAKEN] // 2, kept)
