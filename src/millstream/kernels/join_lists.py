@@ -30,10 +30,10 @@ LEFTS, RIGHTS, PARTNER, COPY = 0, 1, 2, 3
 
 
 @inlined
-def _count_in(r: int, k: int, sign: int, rows: Ints, keys: Ints) -> None:
-    """A row that is there is linked, one that is not is not."""
+def count_in(r: int, k: int, delta: int, rows: Ints, keys: Ints) -> None:
+    """So many more of a row, or less: not 0.  A row that is there is linked, one that is not is not."""
     old = rows[r, COUNT]
-    new = old + sign
+    new = old + delta
     rows[r, COUNT] = new
     keys[k, COPIES] += abs(new) - abs(old)
     if old == 0:
@@ -56,7 +56,7 @@ def _count_in(r: int, k: int, sign: int, rows: Ints, keys: Ints) -> None:
 def apply_changes(row: Ints, key: Ints, sign: Signs, rows: Ints, keys: Ints) -> None:
     """Count the changes in and out."""
     for i in range(len(row)):
-        _count_in(row[i], key[i], sign[i], rows, keys)
+        count_in(row[i], key[i], sign[i], rows, keys)
 
 
 def first_place() -> Ints:
@@ -105,7 +105,7 @@ def meet(
                     sign[n] = left_sign[i] if count > 0 else -left_sign[i]
                     n += 1
                 r = right_rows[r, NEXT]
-            _count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
+            count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
             i += 1
         else:
             r = left_keys[right_key[j], HEAD]
@@ -116,7 +116,7 @@ def meet(
                     sign[n] = right_sign[j] if count > 0 else -right_sign[j]
                     n += 1
                 r = left_rows[r, NEXT]
-            _count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
+            count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
             j += 1
     place[LEFTS], place[RIGHTS] = i, j
     return left[:n], right[:n], instant[:n], sign[:n]
@@ -133,12 +133,12 @@ def meet_long(
     if j == len(right_row) or (i < len(left_row) and left_instant[i] <= right_instant[j]):
         r, sign = _some_partners(right_rows, place, most)
         if place[PARTNER] < 0:
-            _count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
+            count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
             place[LEFTS] += 1
         return np.full(len(r), left_row[i]), r, np.full(len(r), left_instant[i]), sign * left_sign[i]
     r, sign = _some_partners(left_rows, place, most)
     if place[PARTNER] < 0:
-        _count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
+        count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
         place[RIGHTS] += 1
     return r, np.full(len(r), right_row[j]), np.full(len(r), right_instant[j]), sign * right_sign[j]
 

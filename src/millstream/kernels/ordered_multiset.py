@@ -56,7 +56,7 @@ _THIN = FAN * 3 // 4
 _DEEPEST = 40
 _LINE = 8
 _SIGN = np.int64(-(2**63))
-_LEAST, _MOST = _SIGN, ~_SIGN
+_FIRST_WORD, LAST_WORD = _SIGN, ~_SIGN
 
 
 def new_nodes(manner: int, capacity: int = 64) -> Ints:
@@ -144,7 +144,7 @@ def _leading(nodes: Address, arena: Address, start: int, length: int) -> np.int6
     if get(nodes, _MANNER) == ROWS and length > 0:
         flag = load_u8(arena, start)
         if flag != 1:  # NULL: before or after all values
-            return _LEAST if flag == 0 else _MOST
+            return _FIRST_WORD if flag == 0 else LAST_WORD
         start, length = start + 1, length - 1
     if length >= 8:
         return np.int64(swapped(load_u64(arena, start))) ^ _SIGN
@@ -155,7 +155,8 @@ def _leading(nodes: Address, arena: Address, start: int, length: int) -> np.int6
 
 
 @inlined
-def _word_of(nodes: Address, key: int, by_bytes: bool, arena: Address, spans: Address) -> int:
+def word_of(nodes: Address, key: int, by_bytes: bool, arena: Address, spans: Address) -> int:
+    """What is compared first: of two keys with different words, the one with the lesser word is before the other."""
     return int(_leading(nodes, arena, get(spans, 2 * key), get(spans, 2 * key + 1))) if by_bytes else key
 
 
@@ -290,14 +291,14 @@ def _rival(nodes: Address, leaf: int, key: int, word: int) -> int:
 @kernel
 def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: Address, spans: Address) -> None:
     """Start to load what changes of these keys below these roots will read.  Never changes an outcome."""
-    node_of, key_of, word_of = ahead, ahead + 8 * TOGETHER, ahead + 16 * TOGETHER
+    node_of, key_of, words = ahead, ahead + 8 * TOGETHER, ahead + 16 * TOGETHER
     for i in range(many):
         if get(node_of, i) != EMPTY:
             _prefetch_node(nodes, get(node_of, i), False)
     if by_bytes:
         _prefetch_bytes(key_of, many, arena, spans)
     for i in range(many):
-        put(word_of, i, _word_of(nodes, get(key_of, i), by_bytes, arena, spans))
+        put(words, i, word_of(nodes, get(key_of, i), by_bytes, arena, spans))
     inner = True
     while inner:
         inner = False
@@ -305,14 +306,14 @@ def draw_near(nodes: Address, many: int, ahead: Address, by_bytes: bool, arena: 
             node = get(node_of, i)
             level = get(nodes, node + _LEVEL) if node != EMPTY else 0
             if level > 0:
-                child = get(nodes, node + _CHILD + _words_before(nodes, node, 1, get(word_of, i) + 1) - 1)
+                child = get(nodes, node + _CHILD + _words_before(nodes, node, 1, get(words, i) + 1) - 1)
                 put(node_of, i, child)
                 _prefetch_node(nodes, child, level == 1)
                 inner |= level > 1
     if by_bytes:
         for i in range(many):
             if get(node_of, i) != EMPTY:
-                put(key_of, i, _rival(nodes, get(node_of, i), get(key_of, i), get(word_of, i)))
+                put(key_of, i, _rival(nodes, get(node_of, i), get(key_of, i), get(words, i)))
         _prefetch_bytes(key_of, many, arena, spans)
 
 
@@ -380,7 +381,7 @@ def insert(nodes: Address, root: int, key: int, times: int, by_bytes: bool, aren
         root = _take(nodes, 0)
     elif get(nodes, root + _USED) == FAN:
         root = _raise_root(nodes, root)
-    node, word = root, _word_of(nodes, key, by_bytes, arena, spans)
+    node, word = root, word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
         j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         if get(nodes, get(nodes, node + _CHILD + j) + _USED) == FAN:
@@ -404,7 +405,7 @@ def delete(nodes: Address, root: int, key: int, path: Address, by_bytes: bool, a
     """One `key` less in the multiset; its root from now on, or NOT_THERE (and a broken tree)."""
     if root == EMPTY:
         return NOT_THERE
-    node, depth, word = root, 0, _word_of(nodes, key, by_bytes, arena, spans)
+    node, depth, word = root, 0, word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
         j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         _add_weight(nodes, node, j, -1)
@@ -540,7 +541,7 @@ def place_and_times(nodes: Address, root: int, key: int, by_bytes: bool, arena: 
     """How many keys are before this one, and how often it is there."""
     if root == EMPTY:
         return 0, 0
-    node, total, word = root, 0, _word_of(nodes, key, by_bytes, arena, spans)
+    node, total, word = root, 0, word_of(nodes, key, by_bytes, arena, spans)
     while get(nodes, node + _LEVEL) > 0:
         j = _entry_of(nodes, node, key, word, by_bytes, arena, spans)
         for i in range(j):

@@ -6,7 +6,7 @@ rows.  A step's changes become slots, (partition, instant) by instant, with what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,43 +93,45 @@ class SortedPartitions:
     def keys(self, parts: Ints) -> list[pa.Array]:
         return self._keys.decode(parts) if self._keys is not None else []
 
-    def forget(self, kept: Ints | None = None, touched: Ints | None = None) -> None:
+    def forget(self, kept: Ints | None = None, touched: Ints | None = None, apart: Callable[[], Ints] | None = None) -> None:
         """After a step: partitions without rows, unless there is something `kept` for them (not 0), and rows that are in none.
 
-        `touched` are partitions that may have become idle though none of their rows has changed.
+        `touched` are partitions that may have become idle though none of their rows has changed.  `apart` gives the codes of rows that
+        somebody else keeps.
         """
         if self._keys is not None:
             parts = self._touched if touched is None else np.append(self._touched, touched)
             empty = self.roots[parts] == EMPTY
             self._keys.release(np.unique(parts[empty if kept is None else empty & (kept[parts] == 0)]))
         if self.store.is_worth_a_sweep:
-            self.store.sweep(keys_in_use(self.nodes))
+            used = keys_in_use(self.nodes)
+            self.store.sweep(used if apart is None else np.append(used, apart()))
 
     def save(self) -> Arrays:
         _, codes, times = dump(self.nodes, self.roots).T.copy()
+        return self.saved(codes, times)
+
+    def saved(self, codes: Ints, times: Ints) -> Arrays:
+        """These rows, each so many times."""
         return {"rows": arrow_buffers.to_bytes(self.store.columns(codes)), "times": times}
 
     def load(self, arrays: Arrays) -> None:
-        rows = pa.RecordBatch.from_arrays(arrow_buffers.from_bytes(arrays["rows"]), schema=self._schema.to_arrow())
-        codes, parts, times, done = (
-            frozen(self.store.encode(rows.columns)),
-            frozen(self.parts(rows, self._partition_by)),
-            frozen(arrays["times"]),
-            0,
-        )
-        order = (True, self.store.arena, self.store.spans)
+        codes, parts, times = self.saved_rows(arrays)
+        done, order = 0, (True, self.store.arena, self.store.spans)
         while (done := restore(self.nodes, self.roots, parts, codes, times, *order, done)) < len(codes):
             self.grow()
+
+    def saved_rows(self, arrays: Arrays) -> tuple[Ints, Ints, Ints]:
+        """The codes and partitions of saved rows, and how often they are there: rows that are in no multiset yet."""
+        rows = pa.RecordBatch.from_arrays(arrow_buffers.from_bytes(arrays["rows"]), schema=self._schema.to_arrow())
+        codes, parts, times = self.store.encode(rows.columns), self.parts(rows, self._partition_by), arrays["times"]
         self.rows = int(times.sum())
         self.told_apart = not any(map(_may_have_twins, rows.columns))
+        return frozen(codes), frozen(parts), frozen(times)
 
     def held(self) -> Slots:
         """All rows as if they had just come, a slot for each partition."""
-        part, code, times = dump(self.nodes, self.roots).T.copy()
-        start = np.flatnonzero(_differs(part)) if len(part) else np.empty(0, np.int64)
-        return Slots(
-            frozen(part[start]), np.zeros(len(start), np.int64), frozen(np.append(start, len(part))), frozen(code), frozen(times)
-        )  # fmt: skip
+        return as_if_new(*dump(self.nodes, self.roots).T.copy())
 
     def parts(self, rows: pa.RecordBatch, key_columns: Sequence[str]) -> Ints:
         """The partition of each row: that of its key."""
@@ -139,6 +141,14 @@ class SortedPartitions:
         if self._keys.capacity > len(self.roots):
             self.roots = np.append(self.roots, np.full(self._keys.capacity - len(self.roots), EMPTY, np.int64))
         return codes
+
+
+def as_if_new(part: Ints, code: Ints, times: Ints) -> Slots:
+    """Rows that have just come, those of a partition one after the other: a slot for each partition."""
+    start = np.flatnonzero(_differs(part)) if len(part) else np.empty(0, np.int64)
+    return Slots(
+        frozen(part[start]), np.zeros(len(start), np.int64), frozen(np.append(start, len(part))), frozen(code), frozen(times)
+    )  # fmt: skip
 
 
 def never_there() -> InternalError:
