@@ -225,7 +225,7 @@ class Database:
         return count
 
     def delete(self, name: str, rows: object, *, at: Instant | None = None) -> int:
-        """Take rows out of a relation, one copy of each that is there; returns how many."""
+        """Take rows out of a relation, one copy of each that is there; returns how many (0 if it waits for a later instant)."""
         self._check_open()
         count = self._statements.remove(_text(name, "the name of a relation"), rows, _micros(at))
         self._ticker.wake()

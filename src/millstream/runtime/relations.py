@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from millstream.core.instant import Micros, format_instant
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
 from millstream.runtime.constants import Assignment
-from millstream.runtime.relation_changes import Change, Delete, Put, Take, Update, effect, from_saved, put, to_saved
+from millstream.runtime.relation_changes import Change, Delete, Take, Update, effect, from_saved, put, to_saved
 from millstream.runtime.relation_rows import RelationRows
 from millstream.runtime.rows import table_of
 from millstream.state.location import Location
@@ -124,9 +123,10 @@ class Relations:
         relation = self._open[name]
         relation.log.require_in_order(moment.instant)
         if moment.instant > moment.earliest:
-            count = 0 if isinstance(change, Put) else self._foreseen(relation, change, moment.instant)
+            if isinstance(change, Update) and not relation.scheduled.upto(moment.instant):
+                effect(change, relation.rows, relation.entry, self._evaluator)  # raises what would go wrong if nothing else came before
             relation.scheduled.add(moment.instant, *to_saved(change, relation.entry))
-            return count
+            return 0
         self.bring_to(name, moment.instant)
         return self._apply(relation, change, moment.instant)
 
@@ -139,16 +139,6 @@ class Relations:
             if held is not None:
                 held.apply(old, new)
                 relation.held = held
-        return len(old)
-
-    def _foreseen(self, relation: _Open, change: Change, instant: Micros) -> int:
-        """How many rows would leave if nothing else came before; raises what would go wrong then."""
-        rows = relation.rows_from_log()
-        for waiting in relation.scheduled.upto(instant):
-            earlier = from_saved(waiting.description, waiting.rows, relation.entry)
-            with suppress(MillstreamError):  # as when its time comes
-                rows.apply(*effect(earlier, lambda: rows, relation.entry, self._evaluator))
-        old, _ = effect(change, lambda: rows, relation.entry, self._evaluator)
         return len(old)
 
 
