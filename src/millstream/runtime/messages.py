@@ -12,6 +12,7 @@ from typing import Literal
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import Micros
 from millstream.plan.physical import Fragment, SourceExec
+from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 
@@ -65,6 +66,7 @@ class StageTask:
     exchange_dir: str
     fragments: tuple[FragmentTask, ...]
     live: frozenset[str]  # incarnations that still exist: caches of others are dropped
+    scheduler: SchedulerName = "fifo"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from millstream.plan.window import GONE_NEVER
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 from millstream.state.location import Location
@@ -177,12 +178,15 @@ def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInf
 class TickRun:
     """Runs spans through the stages; one object per tick."""
 
-    def __init__(self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str]) -> None:
+    def __init__(
+        self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str], scheduler: SchedulerName
+    ) -> None:
         self._runner = runner
         self._location = location
         self._database = database
         self._tick = tick
         self._live = live
+        self._scheduler = scheduler
         self._exchange_dir = str(location.exchange_dir / str(tick))
         self._buckets = location.buckets
 
@@ -199,7 +203,7 @@ class TickRun:
         if not fragments:
             return
         tasks = [
-            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live)
+            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live, self._scheduler)
             for bucket in range(self._buckets)
             if bucket == 0 or not all(task.fragment.single for task in fragments)
         ]
