@@ -406,6 +406,19 @@ class Query:
             "ticks": stats.ticks,
             "worker_seconds": round(stats.worker_seconds, 6),
             "error": str(self._running.error) if self._running.error else None,
+            "operators": [
+                {
+                    "fragment": fragment,
+                    "operator": profile.name,
+                    "rows_in": {"+": profile.did.entering, "-": profile.did.leaving},
+                    "rows_out": {"+": profile.did.sent_entering, "-": profile.did.sent_leaving},
+                    "selectivity": round(profile.did.rows_out / profile.did.rows_in, 6) if profile.did.rows_in else None,
+                    "seconds": round(profile.did.seconds, 6),
+                    "state_rows": profile.state_rows,
+                    "most_waiting": profile.most_waiting,
+                }
+                for (fragment, _), profile in sorted(stats.operators.items())
+            ],
         }
 
     def stop(self) -> None:

@@ -56,7 +56,7 @@ from millstream.plan.physical import (
     inputs,
 )
 from millstream.plan.window import RowsWindow
-from millstream.runtime.nodes import Node, PairNode, RowWiseNode, RStreamNode, StepNode, TwoInputNode, UnionNode
+from millstream.runtime.nodes import Node, OperatorProfile, PairNode, RowWiseNode, RStreamNode, StepNode, TwoInputNode, UnionNode
 from millstream.runtime.queues import Queue
 from millstream.runtime.schedulers import Fifo, Scheduler
 
@@ -118,6 +118,15 @@ class Circuit:
 
     def state_rows(self) -> int:
         return sum(node.state.state_rows() for node in self.nodes if node.state is not None)
+
+    def profiles(self) -> list[OperatorProfile]:
+        """What each operator has done since the last call."""
+        return [
+            OperatorProfile(
+                node.name, node.news(), node.state.state_rows() if node.state is not None else 0, max(q.most_rows for q in node.inputs)
+            )
+            for node in self.nodes
+        ]  # fmt: skip
 
     def _output_and_feeds(self) -> list[Queue]:
         return [self._output, *(queue for queues in self._feeds for queue in queues)]

@@ -394,6 +394,7 @@ class Engine:
         stats.state_rows = outcome.state_rows
         stats.worker_seconds += outcome.seconds
         stats.ticks += 1
+        stats.count(outcome.operators)
 
     def _fail(self, query: RunningQuery, error: MillstreamError) -> None:
         query.error = error

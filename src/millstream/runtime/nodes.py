@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -33,10 +33,10 @@ Stateful = Operator | JoinOp | AsOfJoinOp | ThresholdOp | RStreamOp
 
 @dataclass
 class Profile:
-    """What an operator has done since its circuit was made."""
+    """What an operator has done: changes that it took and sent, by sign, and the time it needed."""
 
-    entered: int = 0
-    left: int = 0
+    entering: int = 0
+    leaving: int = 0
     sent_entering: int = 0
     sent_leaving: int = 0
     seconds: float = 0.0
@@ -44,7 +44,7 @@ class Profile:
 
     @property
     def rows_in(self) -> int:
-        return self.entered + self.left
+        return self.entering + self.leaving
 
     @property
     def rows_out(self) -> int:
@@ -52,14 +52,28 @@ class Profile:
 
     def took(self, batches: Sequence[SignedBatch]) -> None:
         for batch in batches:
-            entered = int(np.count_nonzero(batch.sign > 0))
-            self.entered += entered
-            self.left += len(batch) - entered
+            entering = int(np.count_nonzero(batch.sign > 0))
+            self.entering += entering
+            self.leaving += len(batch) - entering
 
     def sent(self, batch: SignedBatch) -> None:
         entering = int(np.count_nonzero(batch.sign > 0))
         self.sent_entering += entering
         self.sent_leaving += len(batch) - entering
+
+    def plus(self, other: Profile) -> Profile:
+        return Profile(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def since(self, earlier: Profile) -> Profile:
+        return Profile(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True)
+class OperatorProfile:
+    name: str
+    did: Profile
+    state_rows: int
+    most_waiting: int  # rows in a queue before it
 
 
 class Node(ABC):
@@ -73,6 +87,7 @@ class Node(ABC):
         self.outputs: list[Queue] = []
         self.readers: list[int] = []
         self.profile = Profile()
+        self._told = Profile()
         self._done: Micros = NEVER_BEFORE
 
     @property
@@ -93,6 +108,11 @@ class Node(ABC):
         self._turn(rows)
         self.profile.seconds += time.perf_counter() - began
         self.profile.turns += 1
+
+    def news(self) -> Profile:
+        """What it has done since the last call."""
+        found, self._told = self.profile.since(self._told), replace(self.profile)
+        return found
 
     def start_at(self, instant: Micros) -> None:
         """Everything up to here has been done, by whoever saved the state."""

@@ -24,6 +24,7 @@ from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.plan.window import GONE_NEVER
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
+from millstream.runtime.nodes import OperatorProfile
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
@@ -73,6 +74,7 @@ class Outcome:
     rows_out: int = 0
     state_rows: int = 0
     seconds: float = 0.0
+    operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
     _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
 
     def take(self, result: FragmentResult) -> None:
@@ -89,6 +91,8 @@ class Outcome:
         self.rows_out += result.rows_out if result.number == len(self.span.query.plan.fragments) - 1 else 0
         self.state_rows += result.state_rows
         self.seconds += result.seconds
+        for place, profile in enumerate(result.operators):
+            self.operators.setdefault((result.number, place), []).append(profile)
 
 
 # --- which rows -------------------------------------------------------------------------------

@@ -163,6 +163,7 @@ class Worker:
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
             rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
+            operators=tuple(cache.circuit.profiles()),
         )  # fmt: skip
         result = self._deliver(changes, result, task, fragment)
         if fragment.snapshot_dir is not None:
