@@ -260,7 +260,8 @@ class Engine:
         """The instant at which a change of the relation takes effect if nobody asks for a later one."""
         greatest = self.streams.greatest_frontier
         told = [query.at for query in self._readers(relation)]  # before there is any time: only by who has been asked already
-        return max(BEGINNING if greatest is None else greatest + 1, max(told, default=NEVER_BEFORE) + 1)
+        done = self.relations.log(relation).last_instant  # changes come in order, also when whoever was told is not there any more
+        return max(BEGINNING if greatest is None else greatest + 1, max(told, default=NEVER_BEFORE) + 1, done)
 
     def _frontier(self, source: SourceExec) -> Micros:
         return self.streams[source.name].frontier if source.kind == "stream" else self.queries[source.name].at

@@ -113,6 +113,7 @@ def span_forward(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     """From where the query is to `frontier`, or as far as a bounded number of rows carries it."""
     if not query.started:
         return _first_span(query, logs, frontier)
+    frontier = max(frontier, query.at)  # it may have answered for the beginning of time before there was any frontier
     after = {name: query.fed[name] for name in query.inputs}
     chunks, fed = {}, {}
     for name in query.inputs:

@@ -88,6 +88,11 @@ class RelationLog:
         return self._base_instant
 
     @property
+    def last_instant(self) -> Micros:
+        """Of its last change."""
+        return self._last_instant
+
+    @property
     def last_scheduled(self) -> Place | None:
         """The place of the last change here that had waited for its instant."""
         return self._scheduled

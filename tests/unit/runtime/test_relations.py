@@ -336,3 +336,21 @@ def test_time_does_not_go_back_with_a_dropped_stream(tmp_path: Path) -> None:
         rows = db.execute("SELECT k FROM r ORDER BY k")
         assert isinstance(rows, pa.Table)
         assert rows.column("k").to_pylist() == [1, 2, 3]
+
+
+def test_what_was_told_of_the_beginning_stays_told_after_a_restart(tmp_path: Path) -> None:
+    """A query that answered before there was any frontier went back behind its answer when the database was closed."""
+    with open_inline(tmp_path / "told") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts")
+        db.execute("CREATE RELATION n (k STRING, v INT)")
+        db.execute("CREATE QUERY q AS SELECT k FROM n")
+        db.insert("n", [("a", 1)])
+        told = db.query("q").changes().to_pylist()
+        db.insert("n", [("b", 1)])
+    with open_inline(tmp_path / "told") as db:
+        db.insert("n", [("c", 1)])
+        db.insert("s", [(5 * S, 1), (6 * S, 1)])
+        db.flush()
+        changes = db.query("q").changes().to_pylist()
+    assert changes[: len(told)] == told
+    assert [(row["k"], row["instant"] > told[0]["instant"]) for row in changes] == [("a", False), ("b", True), ("c", True)]
