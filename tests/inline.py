@@ -33,6 +33,7 @@ from millstream.operators.python_calls import called
 from millstream.plan.duckdb_sql import duckdb_type
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
+from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.worker import Worker
 from millstream.state.location import Location
@@ -41,9 +42,10 @@ from millstream.state.location import Location
 class InlineRunner:
     parallelism = 2
 
-    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None) -> None:
         self._rows_a_step = rows_a_step
         self._pairs_a_piece = pairs_a_piece
+        self._rows_a_slice = rows_a_slice
         self._workers: dict[int, Worker] = {}
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
@@ -70,15 +72,18 @@ class InlineRunner:
         self._workers.clear()
 
     def _worker(self, bucket: int) -> Worker:
-        return self._workers.setdefault(bucket, Worker(self._rows_a_step, self._pairs_a_piece))
+        return self._workers.setdefault(bucket, Worker(self._rows_a_step, self._pairs_a_piece, self._rows_a_slice))
 
 
 def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
     return lambda *arguments: called(function, [column.combine_chunks() for column in arguments], len(arguments[0]))
 
 
-def open_inline(path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = ()) -> Database:
-    return Database(Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off)
+def open_inline(
+    path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = (),
+    scheduler: SchedulerName = "fifo",
+) -> Database:  # fmt: skip
+    return Database(Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler)
 
 
 def _ours(error: duckdb.Error, sql: str, columns: Iterable[str]) -> MillstreamError:

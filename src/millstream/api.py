@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ from millstream.plan.rewrite import RULES
 from millstream.runtime.engine import Engine
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.statements import Statements
 from millstream.runtime.ticker import Ticker
 from millstream.spark.functions import declared_function
@@ -79,15 +80,18 @@ def connect(
     buckets: int | None = None,
     tick_interval: float | None = 0.2,
     rules_off: Iterable[str] = (),
+    scheduler: SchedulerName = "fifo",
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
     `tick_interval` is the longest time in seconds that new rows wait for a tick; with None ticks happen only in `flush`.
     `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
     `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
+    `scheduler` says in which order the operators of a query run: fifo, round_robin, greedy or chain; answers are the same.
     """
     _check_options(location, buckets, tick_interval)
     _check_rules(rules_off)
+    _check_scheduler(scheduler)
     session = spark if spark is not None else create_session(master)
     count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
@@ -95,7 +99,10 @@ def connect(
     try:
         runner = SparkRunner(session, place.buckets)
         runner.warm_up()
-        return Database(place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off)
+        return Database(
+            place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
+            scheduler=scheduler,
+        )  # fmt: skip
     except BaseException:
         place.close()
         raise
@@ -120,6 +127,14 @@ def _check_rules(names: Iterable[str]) -> None:
             raise ConfigInvalid(f'there is no rewrite rule "{name}"', hint=did_you_mean(name, RULES) or f"Rules: {', '.join(RULES)}.")
 
 
+def _check_scheduler(scheduler: str) -> None:
+    if scheduler not in get_args(SchedulerName):
+        names = ", ".join(get_args(SchedulerName))
+        raise ConfigInvalid(
+            f'there is no scheduler "{scheduler}"', hint=did_you_mean(scheduler, get_args(SchedulerName)) or f"There are {names}."
+        )
+
+
 class Database:
     """Streams, relations and standing queries at one location.  A context manager; every call may come from any thread."""
 
@@ -132,10 +147,11 @@ class Database:
         tick_interval: float | None = None,
         temporary: tempfile.TemporaryDirectory[str] | None = None,
         rules_off: Iterable[str] = (),
+        scheduler: SchedulerName = "fifo",
     ) -> None:
         self._location = location
         self._temporary = temporary
-        self._engine = Engine(location, runner)
+        self._engine = Engine(location, runner, scheduler)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._statements = Statements(self._engine, self._sources, frozenset(rules_off))
@@ -390,6 +406,19 @@ class Query:
             "ticks": stats.ticks,
             "worker_seconds": round(stats.worker_seconds, 6),
             "error": str(self._running.error) if self._running.error else None,
+            "operators": [
+                {
+                    "fragment": fragment,
+                    "operator": profile.name,
+                    "rows_in": {"+": profile.did.entering, "-": profile.did.leaving},
+                    "rows_out": {"+": profile.did.sent_entering, "-": profile.did.sent_leaving},
+                    "selectivity": round(profile.did.rows_out / profile.did.rows_in, 6) if profile.did.rows_in else None,
+                    "seconds": round(profile.did.seconds, 6),
+                    "state_rows": profile.state_rows,
+                    "most_waiting": profile.most_waiting,
+                }
+                for (fragment, _), profile in sorted(stats.operators.items())
+            ],
         }
 
     def stop(self) -> None:

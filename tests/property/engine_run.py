@@ -1,7 +1,8 @@
 """A database and the models of its streams, driven through the same actions.
 
 What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
-a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off.
+a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off, in which order
+operators run and for how many rows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import get_args
 from unittest.mock import patch
 
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.plan.rewrite import RULES
 from millstream.runtime import tick
+from millstream.runtime.schedulers import SchedulerName
 from property.engine_model import Action, StreamModel
 
 
@@ -30,6 +33,8 @@ class Engine:
     pairs_a_piece: int
     map_stage_rows: int
     rules_off: frozenset[str]
+    scheduler: SchedulerName
+    rows_a_slice: int | None
 
 
 def engines() -> st.SearchStrategy[Engine]:
@@ -40,6 +45,8 @@ def engines() -> st.SearchStrategy[Engine]:
         pairs_a_piece=st.sampled_from([1, 2, 5, 1000]),
         map_stage_rows=st.sampled_from([1, 1000]),
         rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
+        scheduler=st.sampled_from(get_args(SchedulerName)),
+        rows_a_slice=st.sampled_from([None, 1, 3]),
     )
 
 
@@ -48,7 +55,7 @@ class Run:
 
     def __init__(self, directory: str, engine: Engine, streams: Mapping[str, StreamModel]) -> None:
         self._directory, self._engine, self.streams = directory, engine, streams
-        self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece)
+        self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece, engine.rows_a_slice)
         self.db = self._open()
 
     def do(self, action: Action, stream: str) -> None:
@@ -70,7 +77,10 @@ class Run:
                 self.db = self._open()
 
     def _open(self) -> Database:
-        return open_inline(self._directory, buckets=self._engine.buckets, runner=self._runner, rules_off=self._engine.rules_off)
+        engine = self._engine
+        return open_inline(
+            self._directory, buckets=engine.buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler
+        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ instant in arrival order, which the ROWS windows rely on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,21 +68,6 @@ def concat(batches: Sequence[SignedBatch]) -> SignedBatch:
         np.concatenate([batch.sign for batch in batches]),
         pa.concat_batches([batch.rows for batch in batches]),
     )
-
-
-def whole_instants(batches: Iterable[SignedBatch], least: int) -> Iterator[SignedBatch]:
-    """The same changes, one batch after the other, but no instant in two of them: each of about `least` changes, one at least."""
-    held: list[SignedBatch] = []
-    for batch in batches:
-        if sum(map(len, held)) >= least and len(batch):
-            last = next(part.instant[-1] for part in reversed(held) if len(part))
-            cut = int(np.searchsorted(batch.instant, last, side="right"))
-            if cut < len(batch):
-                yield concat([*held, batch.slice(0, cut)])
-                held, batch = [], batch.slice(cut, len(batch))
-        held.append(batch)
-    if held:
-        yield concat(held)
 
 
 def merge_by_instant(batches: Sequence[SignedBatch]) -> SignedBatch:

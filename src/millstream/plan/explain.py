@@ -116,7 +116,7 @@ def _placement(fragment: Fragment) -> str:
 
 
 def _physical(node: Exec, depth: int) -> list[str]:
-    lines = ["  " * depth + _describe_exec(node)]
+    lines = ["  " * depth + describe(node)]
     if isinstance(node, SourceExec):
         lines += ["  " * (depth + 1) + line for step in reversed(node.prefix) for line in (_describe_step(step), *_calls(step))]
     if isinstance(node, FilterExec | ProjectExec):
@@ -126,7 +126,8 @@ def _physical(node: Exec, depth: int) -> list[str]:
     return lines
 
 
-def _describe_exec(node: Exec) -> str:
+def describe(node: Exec) -> str:
+    """One part of a physical plan, in a line."""
     match node:
         case SourceExec():
             split = "split at ingest " if node.split_at_ingest else ""

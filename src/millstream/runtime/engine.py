@@ -28,6 +28,7 @@ from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
+from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
@@ -62,9 +63,10 @@ class TickReport:
 
 
 class Engine:
-    def __init__(self, location: Location, runner: Runner) -> None:
+    def __init__(self, location: Location, runner: Runner, scheduler: SchedulerName = "fifo") -> None:
         self.location = location
         self.runner = runner
+        self._scheduler: SchedulerName = scheduler
         self.streams = Streams(location)
         self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
@@ -296,7 +298,7 @@ class Engine:
     def _run_tick(self, due: list[RunningQuery], *, snapshot: bool) -> TickReport:
         started = time.perf_counter()
         self._tick += 1
-        run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
+        run = TickRun(self.runner, self.location, self._database, self._tick, self._live(), self._scheduler)
         outcomes = self._outcomes(run, due, snapshot=snapshot)
         self._commit([outcome for outcome in outcomes if outcome.error is None])
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
@@ -393,6 +395,7 @@ class Engine:
         stats.state_rows = outcome.state_rows
         stats.worker_seconds += outcome.seconds
         stats.ticks += 1
+        stats.count(outcome.operators)
 
     def _fail(self, query: RunningQuery, error: MillstreamError) -> None:
         query.error = error
@@ -430,7 +433,7 @@ class Engine:
 
     def _ask_contents(self, query: RunningQuery, fragment: int) -> list[pa.RecordBatch]:
         self._tick += 1  # exchange files of their own; no record is written, the number is simply not used by a tick
-        run = TickRun(self.runner, self.location, self._database, self._tick, self._live())
+        run = TickRun(self.runner, self.location, self._database, self._tick, self._live(), self._scheduler)
         if not query.fed:
             self._replay(run, [query])
         span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.inputs, ()), query.fed, wants_contents=fragment)

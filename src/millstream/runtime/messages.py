@@ -12,6 +12,8 @@ from typing import Literal
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import Micros
 from millstream.plan.physical import Fragment, SourceExec
+from millstream.runtime.nodes import OperatorProfile
+from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 
@@ -65,6 +67,7 @@ class StageTask:
     exchange_dir: str
     fragments: tuple[FragmentTask, ...]
     live: frozenset[str]  # incarnations that still exist: caches of others are dropped
+    scheduler: SchedulerName = "fifo"
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class FragmentResult:
     rows_out: int = 0
     state_rows: int = 0
     seconds: float = 0.0
+    operators: tuple[OperatorProfile, ...] = ()
 
 
 @dataclass(frozen=True)

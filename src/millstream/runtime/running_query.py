@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from millstream.core.errors import MillstreamError
@@ -13,6 +14,7 @@ from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, sources, windows
 from millstream.plan.window import WindowSpec
+from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.state.changelog import Changelog, OutputFile
 
 State = Literal["running", "waiting", "stopped", "failed"]
@@ -36,6 +38,15 @@ class QueryStats:
     state_rows: int = 0
     worker_seconds: float = 0.0
     ticks: int = 0
+    operators: dict[tuple[int, int], OperatorProfile] = field(default_factory=dict)  # by fragment and place, all buckets together
+
+    def count(self, operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]) -> None:
+        """What the operators did in a tick, in each bucket."""
+        for key, news in operators.items():
+            before = self.operators.get(key)
+            did = reduce(Profile.plus, (profile.did for profile in news), before.did if before is not None else Profile())
+            most = max(profile.most_waiting for profile in [*news, *([before] if before is not None else [])])
+            self.operators[key] = OperatorProfile(news[0].name, did, sum(profile.state_rows for profile in news), most)
 
 
 @dataclass

@@ -24,8 +24,10 @@ from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.plan.window import GONE_NEVER
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
+from millstream.runtime.nodes import OperatorProfile
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 from millstream.state.location import Location
@@ -72,6 +74,7 @@ class Outcome:
     rows_out: int = 0
     state_rows: int = 0
     seconds: float = 0.0
+    operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
     _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
 
     def take(self, result: FragmentResult) -> None:
@@ -88,6 +91,8 @@ class Outcome:
         self.rows_out += result.rows_out if result.number == len(self.span.query.plan.fragments) - 1 else 0
         self.state_rows += result.state_rows
         self.seconds += result.seconds
+        for place, profile in enumerate(result.operators):
+            self.operators.setdefault((result.number, place), []).append(profile)
 
 
 # --- which rows -------------------------------------------------------------------------------
@@ -178,12 +183,15 @@ def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInf
 class TickRun:
     """Runs spans through the stages; one object per tick."""
 
-    def __init__(self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str]) -> None:
+    def __init__(
+        self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str], scheduler: SchedulerName
+    ) -> None:
         self._runner = runner
         self._location = location
         self._database = database
         self._tick = tick
         self._live = live
+        self._scheduler = scheduler
         self._exchange_dir = str(location.exchange_dir / str(tick))
         self._buckets = location.buckets
 
@@ -200,7 +208,7 @@ class TickRun:
         if not fragments:
             return
         tasks = [
-            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live)
+            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live, self._scheduler)
             for bucket in range(self._buckets)
             if bucket == 0 or not all(task.fragment.single for task in fragments)
         ]

@@ -39,6 +39,7 @@ from millstream.runtime.messages import (
 )
 from millstream.runtime.pending import PendingRows
 from millstream.runtime.results import net_rows
+from millstream.runtime.schedulers import Scheduler, new_scheduler
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
 from millstream.runtime.substeps import MOST_ROWS, substeps
 from millstream.runtime.warm_up import warm_up
@@ -51,8 +52,8 @@ log = logging.getLogger(__name__)
 class FragmentCache:
     """One fragment of one query in one bucket: its circuit, the rows that wait, and where it is."""
 
-    def __init__(self, task: FragmentTask, evaluator: Evaluator, pairs_a_piece: int) -> None:
-        self.circuit = Circuit(task.fragment.root, evaluator, pairs_a_piece)
+    def __init__(self, task: FragmentTask, evaluator: Evaluator, pairs_a_piece: int, scheduler: Scheduler) -> None:
+        self.circuit = Circuit(task.fragment.root, evaluator, pairs_a_piece, scheduler)
         self.pending = {i: PendingRows(node.schema) for i, node in enumerate(self.circuit.inputs) if isinstance(node, SourceExec)}
         self.at = task.at
         self.taken = dict.fromkeys(self.pending, -1)  # the last sequence number taken in, per source
@@ -67,7 +68,9 @@ class FragmentCache:
 class Worker:
     """Lives as long as its process; `run_stage` is what a Spark task calls."""
 
-    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS) -> None:
+    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None) -> None:
+        """`rows_a_slice` is that of every scheduler, where it is not None."""
+        self._rows_a_slice = rows_a_slice
         self._rows_a_step = rows_a_step
         self._pairs_a_piece = pairs_a_piece
         self._evaluator = Evaluator()
@@ -122,7 +125,9 @@ class Worker:
         return result
 
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
-        cache = FragmentCache(fragment, self._evaluator, self._pairs_a_piece)
+        scheduler = new_scheduler(task.scheduler)
+        scheduler.rows_a_slice = self._rows_a_slice or scheduler.rows_a_slice
+        cache = FragmentCache(fragment, self._evaluator, self._pairs_a_piece, scheduler)
         self._take_in(cache, task, fragment.feeds)
         if how.snapshot is not None:
             cache.circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
@@ -158,6 +163,7 @@ class Worker:
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
             rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
+            operators=tuple(cache.circuit.profiles()),
         )  # fmt: skip
         result = self._deliver(changes, result, task, fragment)
         if fragment.snapshot_dir is not None:

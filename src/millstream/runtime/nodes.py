@@ -1,0 +1,240 @@
+"""Operators between queues: each takes what its inputs have for it, and puts what it makes where others wait for it.
+
+    inputs ─► queue ─► operator ─► queue ─► ...
+
+A turn works on the instants that all inputs have reached, or on the first rows of them; since operators are exact at every instant,
+how turns cut the line of time never shows.  A join's turn is a piece of its pairs, so that whoever reads them can make
+them few before there are more; filters and projections take rows as they come, also of an instant that is not complete.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import SignedBatch, merge_by_instant
+from millstream.operators.asof_join import AsOfJoinOp
+from millstream.operators.join import JoinOp
+from millstream.operators.net import netted
+from millstream.operators.operator import Operator
+from millstream.operators.row_wise import FilterOp, ProjectOp
+from millstream.operators.rstream import RStreamOp
+from millstream.operators.threshold import ThresholdOp
+from millstream.runtime.queues import Queue
+
+Stateful = Operator | JoinOp | AsOfJoinOp | ThresholdOp | RStreamOp
+
+
+@dataclass
+class Profile:
+    """What an operator has done: changes that it took and sent, by sign, and the time it needed."""
+
+    entering: int = 0
+    leaving: int = 0
+    sent_entering: int = 0
+    sent_leaving: int = 0
+    seconds: float = 0.0
+    turns: int = 0
+
+    @property
+    def rows_in(self) -> int:
+        return self.entering + self.leaving
+
+    @property
+    def rows_out(self) -> int:
+        return self.sent_entering + self.sent_leaving
+
+    def took(self, batches: Sequence[SignedBatch]) -> None:
+        for batch in batches:
+            entering = int(np.count_nonzero(batch.sign > 0))
+            self.entering += entering
+            self.leaving += len(batch) - entering
+
+    def sent(self, batch: SignedBatch) -> None:
+        entering = int(np.count_nonzero(batch.sign > 0))
+        self.sent_entering += entering
+        self.sent_leaving += len(batch) - entering
+
+    def plus(self, other: Profile) -> Profile:
+        return Profile(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def since(self, earlier: Profile) -> Profile:
+        return Profile(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True)
+class OperatorProfile:
+    name: str
+    did: Profile
+    state_rows: int
+    most_waiting: int  # rows in a queue before it
+
+
+class Node(ABC):
+    """`name` is that of its part of the plan, for people."""
+
+    def __init__(self, name: str, schema: Schema, inputs: Sequence[Queue], state: Stateful | None = None) -> None:
+        self.name = name
+        self.schema = schema
+        self.state = state
+        self.inputs = tuple(inputs)
+        self.outputs: list[Queue] = []
+        self.readers: list[int] = []
+        self.profile = Profile()
+        self._told = Profile()
+        self._done: Micros = NEVER_BEFORE
+
+    @property
+    def is_ready(self) -> bool:
+        return self._known > self._done
+
+    @property
+    def selectivity(self) -> float:
+        return self.profile.rows_out / self.profile.rows_in if self.profile.rows_in else 1.0
+
+    @property
+    def cost(self) -> float:
+        return self.profile.seconds / self.profile.rows_in if self.profile.rows_in else 0.0
+
+    def run(self, rows: int | None) -> None:
+        """A turn over about so many rows."""
+        began = time.perf_counter()
+        self._turn(rows)
+        self.profile.seconds += time.perf_counter() - began
+        self.profile.turns += 1
+
+    def news(self) -> Profile:
+        """What it has done since the last call."""
+        found, self._told = self.profile.since(self._told), replace(self.profile)
+        return found
+
+    def start_at(self, instant: Micros) -> None:
+        """Everything up to here has been done, by whoever saved the state."""
+        self._done = instant
+
+    @abstractmethod
+    def _turn(self, rows: int | None) -> None: ...
+
+    @property
+    def _known(self) -> Micros:
+        return min(queue.upto for queue in self.inputs)
+
+    def _put(self, batch: SignedBatch, upto: Micros) -> None:
+        self.profile.sent(batch)
+        for queue in self.outputs:
+            queue.put(batch, upto)
+
+    def _taken(self, rows: int | None) -> tuple[list[SignedBatch], Micros]:
+        """The changes of whole instants, and the last of these instants."""
+        upto = self._known
+        if rows is not None:
+            ends = [queue.instant_of(rows - 1) for queue in self.inputs]
+            upto = min([upto, *(end for end in ends if end is not None)])
+        batches = [queue.take(upto) for queue in self.inputs]
+        self.profile.took(batches)
+        return batches, upto
+
+
+class StepNode(Node):
+    """One operator with one input."""
+
+    def __init__(self, name: str, operator: Operator, queue: Queue, below: int | Node) -> None:
+        super().__init__(name, operator.schema, [queue], operator)
+        self.operator = operator
+        self.below = below
+
+    def _turn(self, rows: int | None) -> None:
+        first = self._done == NEVER_BEFORE
+        (batch,), upto = self._taken(rows)
+        changes = self.operator.step(batch, upto)
+        if first:
+            changes = self._with_start(changes)
+        self._done = upto
+        self._put(changes, upto)
+
+    def _with_start(self, changes: SignedBatch) -> SignedBatch:
+        """A start row rises through the operators above like any other change; what relations held since ever may take it back."""
+        start = self.operator.start()
+        return netted(merge_by_instant([start, changes])) if len(start) else changes
+
+
+class RowWiseNode(Node):
+    """A filter or a projection: takes rows as they come."""
+
+    def __init__(self, name: str, operator: FilterOp | ProjectOp, queue: Queue, below: int | Node) -> None:
+        super().__init__(name, operator.schema, [queue], operator)
+        self.operator = operator
+        self.below = below
+
+    @property
+    def is_ready(self) -> bool:
+        return self.inputs[0].rows > 0 or super().is_ready
+
+    def _turn(self, rows: int | None) -> None:
+        (queue,) = self.inputs
+        end = queue.instant_of(rows - 1) if rows is not None else None
+        batch = queue.take_all() if end is None else queue.take(end)
+        self.profile.took([batch])
+        self._done = queue.upto if end is None else min(end, queue.upto)
+        self._put(self.operator.step(batch, self._done) if len(batch) else SignedBatch.empty(self.schema), self._done)
+
+
+class PairNode(Node):
+    """A join, in pieces."""
+
+    def __init__(self, name: str, operator: JoinOp, pairs_a_piece: int, left: Queue, right: Queue) -> None:
+        super().__init__(name, operator.schema, [left, right], operator)
+        self.operator = operator
+        self._pairs_a_piece = pairs_a_piece
+        self._pieces: Iterator[SignedBatch] | None = None
+        self._upto: Micros = NEVER_BEFORE
+
+    @property
+    def is_ready(self) -> bool:
+        return self._pieces is not None or super().is_ready
+
+    def _turn(self, rows: int | None) -> None:
+        if self._pieces is None:
+            (left, right), self._upto = self._taken(rows)
+            self._pieces = self.operator.pieces(left, right, self._pairs_a_piece)
+        piece = next(self._pieces, None)
+        if piece is not None:
+            # its last instant may go on in the next piece
+            self._put(piece, int(piece.instant[-1]) - 1 if len(piece) else self._done)
+            return
+        self._pieces, self._done = None, self._upto
+        self._put(SignedBatch.empty(self.schema), self._upto)
+
+
+class TwoInputNode(Node):
+    def __init__(self, name: str, operator: AsOfJoinOp | ThresholdOp, left: Queue, right: Queue) -> None:
+        super().__init__(name, operator.schema, [left, right], operator)
+        self.operator = operator
+
+    def _turn(self, rows: int | None) -> None:
+        (left, right), self._done = self._taken(rows)
+        self._put(self.operator.step(left, right), self._done)
+
+
+class UnionNode(Node):
+    def _turn(self, rows: int | None) -> None:
+        batches, self._done = self._taken(rows)
+        self._put(merge_by_instant(batches), self._done)
+
+
+class RStreamNode(Node):
+    """The first input is the relation, the others say when it is told."""
+
+    def __init__(self, name: str, operator: RStreamOp, inputs: Sequence[Queue]) -> None:
+        super().__init__(name, operator.schema, inputs, operator)
+        self.operator = operator
+
+    def _turn(self, rows: int | None) -> None:
+        (below, *moments), self._done = self._taken(rows)
+        self._put(self.operator.step(below, moments), self._done)
