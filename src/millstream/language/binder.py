@@ -32,8 +32,8 @@ from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_by
 from millstream.language.join_binder import only
 from millstream.language.nodes import OverFunction
-from millstream.language.order_limit import aliases_first, first_rows, order_items, order_of, sorted_columns
-from millstream.language.outer_names import Outer
+from millstream.language.order_limit import Order, aliases_first, first_rows, order_items, order_of, sorted_columns
+from millstream.language.outer_names import Outer, refused_elsewhere
 from millstream.language.over_binder import OverBinder
 from millstream.language.over_nulls import without_nulls
 from millstream.language.over_syntax import refuse_over, with_over
@@ -43,6 +43,8 @@ from millstream.language.select_list import Item, bind_items, find_alias, refuse
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import SplitWhere, split_where, with_condition
+from millstream.language.subquery_correlated import outer_names
+from millstream.language.subquery_shapes import is_one_group
 from millstream.language.subquery_values import Value, Values, below_groups, scope_with, still_named, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
@@ -130,7 +132,8 @@ class _Binder:
             self._check_where(where.plain)
             plan = Filter(plan, bind_condition(scope.bare(where.plain.this), scope, self._sql, "WHERE"))
         found = self._with_queries(replace(bound, plan=plan), scope, where, Values())
-        return replace(found, plan=only(found.plan, bound.plan.schema.names)) if where.valued else found
+        names = bound.plan.schema.names
+        return found if found.plan.schema.names == names else replace(found, plan=only(found.plan, names))
 
     def _with(self, with_: exp.With | None) -> _Names:
         """The names before, and those of WITH; each sees the ones before it."""
@@ -165,13 +168,19 @@ class _Binder:
         self._require_from(select)
         select = with_over(select, self._sql)
         order = order_of(select, self._sql)
-        where, values = split_where(select.args.get("where")), Values()
+        where = split_where(select.args.get("where"))
         self._check_where(where.plain)
         source, scope, conditions = bind_from(select, where.plain, self._catalog, self, self._sql)
         plan = source.plan
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
-        source = replace(source, plan=plan)
+        parts = (*select.expressions, *(select.args.get(clause) for clause in ("where", "group", "having", "qualify", "order")))
+        with refused_elsewhere(scope, parts):
+            return self._clauses(select, replace(source, plan=plan), scope, where, order)
+
+    def _clauses(self, select: exp.Select, source: BoundSelect, scope: Scope, where: SplitWhere, order: Order | None) -> BoundSelect:
+        """All behind FROM and the plain conditions of WHERE."""
+        values = Values()
         source = self._with_queries(source, scope, where, values)
         values.forget()
         listed, of_list = values.items_taken_out(select.expressions, scope, self)
@@ -213,7 +222,10 @@ class _Binder:
     def _with_queries(self, source: BoundSelect, scope: Scope, where: SplitWhere, values: Values) -> BoundSelect:
         """The rows for which the conditions of WHERE with queries in them are true."""
         for subquery in where.subqueries:
-            source = with_condition(source, scope, subquery, self)
+            if is_one_group(subquery.query) and outer_names(subquery.query, scope, self):
+                source = self._where_value(source, subquery.place, values, scope)
+            else:
+                source = with_condition(source, scope, subquery, self)
         for condition in where.valued:
             source = self._where_value(source, condition, values, scope)
         return source

@@ -4,6 +4,7 @@
     ... WHERE v > (SELECT avg(v) FROM s [ROWS 9] AS b WHERE b.k = a.k)   LEFT JOIN (SELECT k, avg(v) ... GROUP BY k) ON k = a.k
     ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
     ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
+    ... a.v IN (SELECT max(w) FROM ...) OR ...                     a.v = (SELECT max(w) FROM ...)
     ... (a.v, a.x) IN (SELECT w, y FROM ...) OR ...                counts of equal rows, and of those that may be
 
 The inner query has one row, so it aggregates or has LIMIT 1.  What names columns of the outer one: subquery_correlated.
@@ -25,13 +26,13 @@ from millstream.language.order_limit import Order
 from millstream.language.outer_names import Outer, Selects
 from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, plan_scope, value_column
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import unwrapped
 from millstream.language.subquery_correlated import correlated, outer_names
+from millstream.language.subquery_shapes import behind_exists, behind_in, is_one_group, unwrapped
 from millstream.language.typed import PlanColumns, bind_over
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Plan, Project
 
-_ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
+_PLAIN = {"expressions", "from_", "joins", "where", "hint"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Values:
     def _replaced(self, tree: exp.Expr, found: list[Value], scope: Scope) -> exp.Expr:
         match tree:
             case exp.Exists():
-                return self._replaced(_as_count(unwrapped(tree.this), tree), found, scope)
+                return self._replaced(_as_count(behind_exists(tree.this), tree), found, scope)
             case exp.In() if tree.args.get("query") is not None:
                 # its names are the outer query's, also where it stands inside the inner one
                 return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
@@ -123,8 +124,8 @@ def has_query(tree: exp.Expr) -> bool:
 
 def _as_count(query: exp.Expr, place: exp.Expr) -> exp.Expr:
     """EXISTS: there is a row to count."""
-    if isinstance(query, exp.Select) and not query.args.get("group") and any(find_aggregate(item) for item in query.expressions):
-        return exp.true()  # an aggregate over nothing is a row too
+    if is_one_group(query):
+        return exp.true()
     return at_place(_some(_counted(query, place)), place)
 
 
@@ -134,7 +135,6 @@ def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None
     count = at_place(exp.Anonymous(this="count", expressions=[exp.Star()]), place)
     counting = query.copy()
     counting.set("expressions", [count])
-    counting.set("distinct", None)
     if condition is not None:
         before = conjuncts(query.args["where"].this if query.args.get("where") else None)
         counting.set("where", exp.Where(this=exp.and_(*before, condition, copy=True)))
@@ -143,8 +143,9 @@ def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None
 
 def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
     """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
-    query = unwrapped(tree.args["query"])
-    _require_plain(query, tree)
+    query = behind_in(tree.args["query"])
+    if not is_one_group(query):
+        _require_plain(query, tree)
     ours = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
     if any(isinstance(item, exp.Star) for item in query.expressions):
         raise ArityMismatch("the columns of the query behind IN have names", span=span_of(tree))
@@ -152,6 +153,8 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
         found = f"the query behind IN has {len(query.expressions)} columns, and what stands before it {len(ours)}"
         raise ArityMismatch(found, span=span_of(tree))
     pairs = list(zip((item.unalias() for item in query.expressions), ours, strict=True))
+    if is_one_group(query):
+        return at_place(exp.and_(*(exp.EQ(this=mine.copy(), expression=_selected(query, item, tree)) for item, mine in pairs)), tree)
     equal = [exp.EQ(this=item.copy(), expression=mine.copy()) for item, mine in pairs]
     case = exp.Case(
         ifs=[
@@ -161,6 +164,13 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
         default=exp.false(),
     )
     return at_place(case, tree)
+
+
+def _selected(query: exp.Expr, item: exp.Expr, place: exp.Expr) -> exp.Subquery:
+    """The query with this column alone."""
+    selecting = query.copy()
+    selecting.set("expressions", [item.copy()])
+    return at_place(exp.Subquery(this=selecting), place)
 
 
 def _unknown(query: exp.Expr, tree: exp.In, pairs: list[tuple[exp.Expr, exp.Expr]], equal: list[exp.EQ]) -> exp.Expr:
@@ -183,8 +193,7 @@ def _some(count: exp.Expr) -> exp.GT:
 
 def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
     """Rows of FROM that pass WHERE: then they can be counted under one more condition."""
-    allowed = _ONE_GROUP | {"distinct"}
-    is_plain = isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in allowed)
+    is_plain = isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in _PLAIN)
     if is_plain and all(find_aggregate(item) is None for item in query.expressions):
         return
     raise NotSupported(
