@@ -60,7 +60,8 @@ def _with_queries(sides: Sides, kind: str, parts: list[exp.Expr], selects: Selec
         tree, found = values.taken_out(part, names)
         check_expression(tree, names.sql)
         for value in found:
-            named = outer_names(value.query, names, selects) if isinstance(value.query, exp.Select) else []
+            own = [*value.query.find_all(exp.Column)] if value.is_operand else []
+            named = outer_names(value.query, names, selects) if isinstance(value.query, exp.Select) else own
             side = _side(sides, named, names)
             if side is None:
                 hint = "Join first, and put the condition into WHERE or into an outer query."

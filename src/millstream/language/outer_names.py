@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ColumnNotFound, NotSupported
 from millstream.language.bound_select import BoundSelect
-from millstream.language.scope import Scope, Source, is_bound, plan_column
+from millstream.language.scope import Scope, Source, Visible, is_bound, plan_column
 from millstream.language.spans import span_of
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Aggregate, Plan, Project
@@ -87,7 +87,7 @@ def outer_rows(plan: Plan, outer: Outer, named: Iterable[exp.Column], taken: Ite
     visible_as: dict[str, str] = {}
     for name in named:
         own_name = name.name if is_bound(name) else outer.scope.visible(name).column
-        theirs = outer.bare(plan_column(own_name, name)).name
+        theirs = outer.bare(name if is_bound(name) else plan_column(own_name, name)).name
         if theirs not in columns:
             columns[theirs] = _fresh(f"_outer_{theirs}", used)
         visible_as[own_name] = columns[theirs]
@@ -103,7 +103,9 @@ def outer_rows(plan: Plan, outer: Outer, named: Iterable[exp.Column], taken: Ite
         )
         for source in outer.scope.sources
     )
-    return OuterRows(rows, columns, sources)
+    known = {visible.column for visible in outer.scope.columns}
+    beside = tuple(Visible("", ours, rows.schema[ours].type) for own_name, ours in visible_as.items() if own_name not in known)
+    return OuterRows(rows, columns, (*sources, Source(None, "a query", beside, frozenset(visible.column for visible in beside))))
 
 
 @contextmanager

@@ -144,6 +144,8 @@ def _beside_outer(
     outside = outer_rows(bound.plan, outer, named, inner.plan.schema.names)
     scope = outside.scope(own)
     simple = [part for part in parts if part.find(exp.Select) is None]
+    for part in simple:
+        check_expression(part, own.sql)
     conditions = [_bare(part, scope, outer, outside) for part in simple]
     plan = inner_join(outside.plan, inner.plan, conditions, scope, "WHERE")
     plan = only(plan, [*outside.plan.schema.names, *inner.plan.schema.names])

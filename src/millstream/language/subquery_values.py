@@ -13,15 +13,18 @@ IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
+from millstream.language.aggregate_binder import refuse_aggregate
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name, note_outer
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
+from millstream.language.nodes import OverFunction
 from millstream.language.order_limit import Order
 from millstream.language.outer_names import Outer, Selects
 from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, plan_scope, value_column
@@ -29,6 +32,7 @@ from millstream.language.spans import span_of
 from millstream.language.subquery_correlated import correlated, outer_names
 from millstream.language.subquery_shapes import behind_exists, behind_in, is_one_group, unwrapped
 from millstream.language.typed import PlanColumns, bind_over
+from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Plan, Project
 
@@ -37,11 +41,15 @@ _PLAIN = {"expressions", "from_", "joins", "where", "hint"}
 
 @dataclass(frozen=True)
 class Value:
-    """A query that was taken out of an expression, and the column that stands in its place."""
+    """A query that was taken out of an expression, or what stands before IN, and the column that stands in its place."""
 
     name: str
     query: exp.Expr
     place: exp.Expr
+
+    @property
+    def is_operand(self) -> bool:
+        return not isinstance(self.query, exp.Query)
 
 
 class Values:
@@ -90,8 +98,7 @@ class Values:
             case exp.Exists():
                 return self._replaced(_as_count(behind_exists(tree.this), tree), found, scope)
             case exp.In() if tree.args.get("query") is not None:
-                # its names are the outer query's, also where it stands inside the inner one
-                return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
+                return self._replaced(_membership(tree, self._operand(tree, found, scope)), found, scope)
             case exp.Subquery():
                 value = self._value(tree)
                 found += [] if value in found else [value]
@@ -102,7 +109,27 @@ class Values:
                 child.replace(new)
         return tree
 
-    def _value(self, tree: exp.Subquery) -> Value:
+    def _operand(self, tree: exp.In, found: list[Value], scope: Scope) -> exp.Expr:
+        """What stands before IN: its names are the outer query's, also where it stands inside the inner one."""
+        operand = scope.bare(self._replaced(tree.this, found, scope))
+        over = operand.find(OverFunction)
+        if over is not None:
+            hint = "Select it in a query of WITH, and put IN into the query that reads that."
+            raise not_supported("OVER before IN with a query", over, scope.sql, hint)
+        if not isinstance(operand, exp.Tuple):
+            return self._column(operand, found)
+        operand.set("expressions", [self._column(part, found) for part in operand.expressions])
+        return operand
+
+    def _column(self, operand: exp.Expr, found: list[Value]) -> exp.Expr:
+        """An aggregate is a column of the groups, for the inner query is none of its own."""
+        if find_aggregate(operand) is None:
+            return operand
+        value = self._value(operand)
+        found += [] if value in found else [value]
+        return value_column(value.name, operand)
+
+    def _value(self, tree: exp.Expr) -> Value:
         text = repr(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))  # qualifiers, windows and all
         if text not in self._known:
             self._count += 1
@@ -206,14 +233,29 @@ def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
 def below_groups(values: list[Value], items: list[exp.Expr], keys: list[exp.Expr]) -> list[Value]:
     """Those that stand inside an aggregate or a key: they are values of a row, not of a group."""
     inside = [*keys, *(node for item in items for node in item.walk() if is_aggregate(node))]
-    names = {column.name for tree in inside for column in tree.find_all(exp.Column) if is_value(column)}
+    return _named(values, inside, lambda operand: operand)
+
+
+def still_named(values: list[Value], trees: list[exp.Expr], above: Callable[[exp.Expr], exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, which have the columns of the groups already; `above` gives them to operands."""
+    return _named(values, trees, above)
+
+
+def operands(values: list[Value]) -> list[exp.Expr]:
+    return [value.query for value in values if value.is_operand]
+
+
+def _named(values: list[Value], trees: list[exp.Expr], seen: Callable[[exp.Expr], exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, or in what stands there."""
+    names = _value_names(trees)
+    for value in reversed(values):  # a query comes behind the operand that it names
+        if value.name in names:
+            names |= _value_names([seen(value.query) if value.is_operand else value.query])
     return [value for value in values if value.name in names]
 
 
-def still_named(values: list[Value], trees: list[exp.Expr]) -> list[Value]:
-    """Those that stand in one of these trees, which have the columns of the groups already."""
-    names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
-    return [value for value in values if value.name in names]
+def _value_names(trees: list[exp.Expr]) -> set[str]:
+    return {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
 
 
 def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
@@ -234,16 +276,24 @@ def with_values(bound: BoundSelect, values: list[Value], outer: Outer, selects: 
 
 def _with_value(bound: BoundSelect, value: Value, outer: Outer, selects: Selects) -> BoundSelect:
     query, sql = value.query, outer.scope.sql
+    if value.is_operand:
+        tree = outer.bare(query)
+        refuse_aggregate(tree, "this place", sql)
+        return replace(bound, plan=_with_column(bound.plan, bound.plan, value.name, tree, sql))
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
     if outer_names(query, outer.scope, selects):
         joined, tree, inner = correlated(bound, query, selects.from_of(query), outer, selects, value.place)
     else:
         joined, tree, inner = _by_itself(bound, value, query, selects, sql)
-    named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
-    kept = tuple(Named(field.name, column(field.name, field.type)) for field in bound.plan.schema)
-    plan = Project(joined, (*kept, named))
+    plan = _with_column(bound.plan, joined, value.name, tree, sql)
     return BoundSelect(plan, bound.columns, bound.has_window or inner.has_window, grows_only=False, mixes_rows=True)
+
+
+def _with_column(plan: Plan, joined: Plan, name: str, tree: exp.Expr, sql: str) -> Plan:
+    """The columns of `plan`, and behind them what `tree` computes of the joined row."""
+    kept = tuple(Named(field.name, column(field.name, field.type)) for field in plan.schema)
+    return Project(joined, (*kept, Named(name, bind_over(tree, PlanColumns(joined), sql))))
 
 
 def _by_itself(bound: BoundSelect, value: Value, query: exp.Select, selects: Selects, sql: str) -> tuple[Plan, exp.Expr, BoundSelect]:
