@@ -137,7 +137,10 @@ def _read(node: exp.Expr) -> WrittenAggregate:
         raise NotSupported(f"IGNORE NULLS says nothing to {name}", hint="It passes over NULL anyway.")
     if function == "mode":
         return _mode(arguments, parts, distinct)
-    if function == "collect_list" and parts.order and not distinct:
+    if function == "collect_list" and parts.order:
+        if distinct:
+            hint = "As in sort_array(collect_set(x))."
+            raise NotSupported(f"{name} with WITHIN GROUP (ORDER BY ...) takes no DISTINCT", hint=hint)
         return _ordered(name, arguments[0], parts)
     arguments, fractions, gives_array = _fractions(name, arguments, parts.order)
     if name == "approx_count_distinct":

@@ -32,8 +32,8 @@ from millstream.language.from_binder import bind_from
 from millstream.language.group_by import group_by
 from millstream.language.join_binder import only
 from millstream.language.nodes import OverFunction
-from millstream.language.order_limit import aliases_first, first_rows, order_items, order_of, sorted_columns
-from millstream.language.outer_names import Outer
+from millstream.language.order_limit import Order, first_rows, order_items, order_of, sorted_columns, with_aliases
+from millstream.language.outer_names import Outer, refused_elsewhere
 from millstream.language.over_binder import OverBinder
 from millstream.language.over_nulls import without_nulls
 from millstream.language.over_syntax import refuse_over, with_over
@@ -43,7 +43,9 @@ from millstream.language.select_list import Item, bind_items, find_alias, refuse
 from millstream.language.set_operations import combined
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import SplitWhere, split_where, with_condition
-from millstream.language.subquery_values import Value, Values, below_groups, scope_with, still_named, with_values
+from millstream.language.subquery_correlated import outer_names
+from millstream.language.subquery_shapes import is_one_group
+from millstream.language.subquery_values import Value, Values, below_groups, operands, scope_with, still_named, with_values
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
@@ -130,7 +132,8 @@ class _Binder:
             self._check_where(where.plain)
             plan = Filter(plan, bind_condition(scope.bare(where.plain.this), scope, self._sql, "WHERE"))
         found = self._with_queries(replace(bound, plan=plan), scope, where, Values())
-        return replace(found, plan=only(found.plan, bound.plan.schema.names)) if where.valued else found
+        names = bound.plan.schema.names
+        return found if found.plan.schema.names == names else replace(found, plan=only(found.plan, names))
 
     def _with(self, with_: exp.With | None) -> _Names:
         """The names before, and those of WITH; each sees the ones before it."""
@@ -165,13 +168,19 @@ class _Binder:
         self._require_from(select)
         select = with_over(select, self._sql)
         order = order_of(select, self._sql)
-        where, values = split_where(select.args.get("where")), Values()
+        where = split_where(select.args.get("where"))
         self._check_where(where.plain)
         source, scope, conditions = bind_from(select, where.plain, self._catalog, self, self._sql)
         plan = source.plan
         for condition in conditions:
             plan = Filter(plan, bind_condition(condition, scope, self._sql, "WHERE"))
-        source = replace(source, plan=plan)
+        parts = (*select.expressions, *(select.args.get(clause) for clause in ("where", "group", "having", "qualify", "order")))
+        with refused_elsewhere(scope, parts):
+            return self._clauses(select, replace(source, plan=plan), scope, where, order)
+
+    def _clauses(self, select: exp.Select, source: BoundSelect, scope: Scope, where: SplitWhere, order: Order | None) -> BoundSelect:
+        """All behind FROM and the plain conditions of WHERE."""
+        values = Values()
         source = self._with_queries(source, scope, where, values)
         values.forget()
         listed, of_list = values.items_taken_out(select.expressions, scope, self)
@@ -184,7 +193,7 @@ class _Binder:
         refuse_over(group.keys, "GROUP BY", self._sql)
         items, places = order_items(order, shown, scope)
         outer = Outer(scope, scope.bare)
-        trees = [item.tree for item in items] + ([qualify] if qualify is not None else [])
+        trees = [*(item.tree for item in items), *operands(found), *([qualify] if qualify is not None else [])]
         if select.args.get("group") or select.args.get("having") or any(find_aggregate(tree) is not None for tree in trees):
             below = below_groups(found, trees, group.keys)
             source = with_values(source, below, outer, self)
@@ -213,7 +222,10 @@ class _Binder:
     def _with_queries(self, source: BoundSelect, scope: Scope, where: SplitWhere, values: Values) -> BoundSelect:
         """The rows for which the conditions of WHERE with queries in them are true."""
         for subquery in where.subqueries:
-            source = with_condition(source, scope, subquery, self)
+            if is_one_group(subquery.query) and outer_names(subquery.query, scope, self):
+                source = self._where_value(source, subquery.place, values, scope)
+            else:
+                source = with_condition(source, scope, subquery, self)
         for condition in where.valued:
             source = self._where_value(source, condition, values, scope)
         return source
@@ -244,12 +256,13 @@ class _Binder:
         qualify = grouping.above(qualify) if qualify is not None else None
         having, condition = select.args.get("having"), None
         if having is not None:
-            tree, of_having = values.taken_out(having.this, scope)
-            if below_groups(of_having, [tree], []):
+            tree, of_having = values.taken_out(self._with_aliases(having.this, items, grouping, scope), scope)
+            if below_groups(of_having, [tree, *operands(of_having)], []):
                 raise not_supported("a query inside an aggregate of HAVING", having.this, self._sql, "Select the aggregate in a subquery.")
             found = list(dict.fromkeys([*found, *of_having]))
-            condition = self._having(tree, items, grouping, scope)
-        found = still_named(found, [*(item.tree for item in shown), *(tree for tree in (condition, qualify) if tree is not None)])
+            condition = self._having(tree, grouping, scope)
+        named = [*(item.tree for item in shown), *(tree for tree in (condition, qualify) if tree is not None)]
+        found = still_named(found, named, above)
         bound = with_values(replace(source, plan=grouping.plan(source.plan)), found, Outer(scope, above), self)
         columns = PlanColumns(bound.plan)
         if condition is not None:
@@ -258,13 +271,11 @@ class _Binder:
         bound = self._projected(bound, shown, qualify, columns)
         return replace(bound, grows_only=grows_only and bound.grows_only, mixes_rows=True)
 
-    def _having(self, having: exp.Expr, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
-        check_expression(having, self._sql)
-        refuse_stars(having, self._sql)
+    def _with_aliases(self, having: exp.Expr, items: list[Item], grouping: Grouping, scope: Scope) -> exp.Expr:
+        """Aliases written out; a column of FROM comes first only if it is a key.  Inside aggregates and queries there are no aliases."""
 
         def written(node: exp.Expr) -> exp.Expr:
-            """Aliases written out; a column of FROM comes first only if it is a key.  Inside aggregates there are no aliases."""
-            if is_aggregate(node):
+            if is_aggregate(node) or isinstance(node, exp.Query):
                 return node
             if isinstance(node, exp.Column):
                 if len(node.parts) > 1 or (scope.knows(node) and grouping.has_key(scope.bare(node))):
@@ -277,7 +288,12 @@ class _Binder:
                     child.replace(new)
             return node
 
-        condition = scope.bare(written(having.copy()))
+        return written(having.copy())
+
+    def _having(self, having: exp.Expr, grouping: Grouping, scope: Scope) -> exp.Expr:
+        check_expression(having, self._sql)
+        refuse_stars(having, self._sql)
+        condition = scope.bare(having)
         refuse_over([condition], "HAVING", self._sql)
         return grouping.above(condition)
 
@@ -285,8 +301,10 @@ class _Binder:
         """Its condition over the plan's columns; the functions with OVER stand in it, or in the select list under their aliases."""
         if qualify is None:
             return None, []
-        tree, found = values.taken_out(qualify.this, scope)
-        condition = aliases_first(tree, items, scope)
+        tree, found = values.taken_out(with_aliases(qualify.this, items, self._sql), scope)
+        check_expression(tree, self._sql)
+        refuse_stars(tree, self._sql)
+        condition = scope.bare(tree)
         if not any(part.find(OverFunction) for part in (condition, *(item.tree for item in items))):
             what = "QUALIFY needs a function with OVER, in its condition or in the select list"
             raise WindowInvalid(what, hint="Use WHERE, or HAVING for groups.", span=span_of(qualify.this), sql=self._sql)

@@ -225,7 +225,7 @@ def _call(name: str, arguments: Sequence[exp.Expr]) -> str:
         texts = texts[:1]
     if name == "mode" and len(texts) == 2:
         return f"mode() WITHIN GROUP (ORDER BY {texts[0]} DESC)" if texts[1] == "true" else f"mode({texts[0]})"
-    if name in _LISTS:
+    if name in _LISTS and arguments:
         inside = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else arguments
         name, texts = "listagg", [*texts, *(["NULL"] if len(inside) == 1 else [])]
     name = "collect_list" if name == "array_agg" else name

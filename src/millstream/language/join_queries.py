@@ -14,7 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from millstream.language.bound_select import BoundSelect
-from millstream.language.outer_names import Outer, Selects, outer_columns
+from millstream.language.outer_names import Outer, Selects, outer_columns, refused_elsewhere
 from millstream.language.scope import Scope, is_bound
 from millstream.language.subquery_correlated import outer_names
 from millstream.language.subquery_values import Values, scope_with, with_values
@@ -46,6 +46,11 @@ class Sides:
 
 def with_queries(sides: Sides, kind: str, parts: list[exp.Expr], selects: Selects) -> tuple[Sides, list[exp.Expr]]:
     """The sides of a join under these parts of ON, in which queries stand, and what is left of the parts as conditions."""
+    with refused_elsewhere(sides.scope, parts):
+        return _with_queries(sides, kind, parts, selects)
+
+
+def _with_queries(sides: Sides, kind: str, parts: list[exp.Expr], selects: Selects) -> tuple[Sides, list[exp.Expr]]:
     values, conditions, names = Values(), [], sides.scope
     for part in parts:
         side = side_of(part, sides, selects)
@@ -57,7 +62,8 @@ def with_queries(sides: Sides, kind: str, parts: list[exp.Expr], selects: Select
         for value in found:
             if value.name in sides.left.plan.schema or value.name in sides.right.plan.schema:
                 continue  # another part of ON holds the same query
-            named = outer_names(value.query, names, selects) if isinstance(value.query, exp.Select) else []
+            own = [*value.query.find_all(exp.Column)] if value.is_operand else []
+            named = outer_names(value.query, names, selects) if isinstance(value.query, exp.Select) else own
             side = _side(sides, named, names)
             if side is None:
                 hint = "Join first, and put the condition into WHERE or into an outer query."

@@ -106,12 +106,23 @@ def aliases_first(tree: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
     """`tree` over the plan's columns, where a name means an item of the select list before a column of FROM."""
     check_expression(tree, scope.sql)
     refuse_stars(tree, scope.sql)
+    return scope.bare(with_aliases(tree, items, scope.sql))
 
-    def swap(node: exp.Expr) -> exp.Expr:
-        item = find_alias(node, items, scope.sql) if isinstance(node, exp.Column) and len(node.parts) == 1 else None
-        return written_out(item, node) if item is not None else node
 
-    return scope.bare(tree.copy().transform(swap, copy=False))
+def with_aliases(tree: exp.Expr, items: list[Item], sql: str) -> exp.Expr:
+    """A copy of `tree` in which the names of items are written out; those inside queries are not ours."""
+
+    def swapped(node: exp.Expr) -> exp.Expr:
+        item = find_alias(node, items, sql) if isinstance(node, exp.Column) and len(node.parts) == 1 else None
+        if item is not None:
+            return written_out(item, node)
+        for child in list(node.iter_expressions()) if not isinstance(node, exp.Query) else ():
+            new = swapped(child)
+            if new is not child:
+                child.replace(new)
+        return node
+
+    return swapped(tree.copy())
 
 
 def _position(literal: exp.Literal, most: int, sql: str) -> int:

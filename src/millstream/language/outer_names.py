@@ -10,13 +10,16 @@ that have the same values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sqlglot import exp
 
+from millstream.core.errors import ColumnNotFound, NotSupported
 from millstream.language.bound_select import BoundSelect
-from millstream.language.scope import Scope, Source, is_bound, plan_column
+from millstream.language.scope import Scope, Source, Visible, is_bound, plan_column
+from millstream.language.spans import span_of
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Aggregate, Plan, Project
 
@@ -84,7 +87,7 @@ def outer_rows(plan: Plan, outer: Outer, named: Iterable[exp.Column], taken: Ite
     visible_as: dict[str, str] = {}
     for name in named:
         own_name = name.name if is_bound(name) else outer.scope.visible(name).column
-        theirs = outer.bare(plan_column(own_name, name)).name
+        theirs = outer.bare(name if is_bound(name) else plan_column(own_name, name)).name
         if theirs not in columns:
             columns[theirs] = _fresh(f"_outer_{theirs}", used)
         visible_as[own_name] = columns[theirs]
@@ -100,7 +103,28 @@ def outer_rows(plan: Plan, outer: Outer, named: Iterable[exp.Column], taken: Ite
         )
         for source in outer.scope.sources
     )
-    return OuterRows(rows, columns, sources)
+    known = {visible.column for visible in outer.scope.columns}
+    beside = tuple(Visible("", ours, rows.schema[ours].type) for own_name, ours in visible_as.items() if own_name not in known)
+    return OuterRows(rows, columns, (*sources, Source(None, "a query", beside, frozenset(visible.column for visible in beside))))
+
+
+@contextmanager
+def refused_elsewhere(outer: Scope, parts: Iterable[exp.Expr | None]) -> Iterator[None]:
+    """A name that an inner query of `parts` does not find, but the outer one would, is said to be in a wrong place."""
+    try:
+        yield
+    except ColumnNotFound as error:
+        inner = [query for part in parts if part is not None for query in part.find_all(exp.Select)]
+        for name in (name for query in inner for name in query.find_all(exp.Column)):
+            if span_of(name) == error.span and outer.knows(name):
+                outer.visible(name)
+                what = f'"{".".join(part.name for part in name.parts)}" is a column of the outer query, which cannot be named here'
+                hint = (
+                    "Outer columns may stand in the WHERE of a query of FROM and WHERE, "
+                    "and of one that aggregates without GROUP BY or has LIMIT 1."
+                )
+                raise NotSupported(what, hint=hint, span=error.span, sql=error.sql) from None
+        raise
 
 
 def _fresh(name: str, used: set[str]) -> str:

@@ -26,13 +26,20 @@ def with_over(select: exp.Select, sql: str) -> exp.Select:
     named = {window.this.name.lower(): window for window in select.args.get("windows") or []}
     select = select.copy()
 
-    def swap(node: exp.Expr) -> exp.Expr:
-        return _over_function(node, named, sql) if isinstance(node, exp.Window) else node
+    def swapped(node: exp.Expr) -> exp.Expr:
+        """Queries inside have an OVER of their own."""
+        if isinstance(node, exp.Window):
+            return _over_function(node, named, sql)
+        for child in list(node.iter_expressions()) if not isinstance(node, exp.Query) else ():
+            new = swapped(child)
+            if new is not child:
+                child.replace(new)
+        return node
 
-    select.set("expressions", [tree.transform(swap, copy=False) for tree in select.expressions])
+    select.set("expressions", [swapped(tree) for tree in select.expressions])
     for clause in ("qualify", "order"):
         if select.args.get(clause) is not None:
-            select.set(clause, select.args[clause].transform(swap, copy=False))
+            select.set(clause, swapped(select.args[clause]))
     return select
 
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from millstream.core.errors import ArityMismatch
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.column_names import column_name
 from millstream.language.scope import Scope, at_place
+from millstream.language.spans import span_of
 from millstream.language.unsupported import not_supported
 
 
@@ -28,6 +30,8 @@ def pivoted(item: exp.Expr, pivots: list[exp.Pivot], scope: Scope) -> exp.Select
         raise not_supported("UNPIVOT", pivot, sql, "Write a UNION ALL of one SELECT for each column.")
     if len(pivots) > 1 or len(pivot.args["fields"]) != 1 or not isinstance(pivot.args["fields"][0].this, exp.Column):
         raise not_supported("PIVOT over several columns", pivot, sql, "Write sum(x) FILTER (WHERE ...) for each of them, with GROUP BY.")
+    if not pivot.args["fields"][0].expressions:
+        raise ArityMismatch("PIVOT needs a value behind IN", hint="As in FOR k IN ('a', 'b').", span=span_of(pivot), sql=sql)
     for aggregate in pivot.expressions:
         if find_aggregate(aggregate) is None:
             raise not_supported("PIVOT without an aggregate", pivot, sql, "As in PIVOT (sum(x) FOR k IN ('a', 'b')).")

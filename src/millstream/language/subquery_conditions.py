@@ -25,6 +25,7 @@ from millstream.language.outer_names import Outer, Selects, outer_columns, outer
 from millstream.language.scope import Scope, Source, Visible, plan_column, plan_scope
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
+from millstream.language.subquery_shapes import behind_exists, behind_in
 from millstream.language.typed import PlanColumns, bind_condition, bind_over
 from millstream.language.unsupported import check_expression
 from millstream.plan.expression import Named
@@ -216,13 +217,7 @@ def _subquery_condition(condition: exp.Expr) -> SubqueryCondition | None:
         condition = condition.this
     match condition:
         case exp.Exists():
-            return SubqueryCondition(unwrapped(condition.this), None, negated, place)
+            return SubqueryCondition(behind_exists(condition.this), None, negated, place)
         case exp.In() if condition.args.get("query") is not None:
-            return SubqueryCondition(unwrapped(condition.args["query"]), condition.this, negated, place)
+            return SubqueryCondition(behind_in(condition.args["query"]), condition.this, negated, place)
     return None
-
-
-def unwrapped(query: exp.Expr) -> exp.Expr:
-    while isinstance(query, exp.Subquery):
-        query = query.this
-    return query

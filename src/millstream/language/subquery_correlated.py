@@ -24,6 +24,7 @@ from millstream.language.outer_names import Outer, OuterRows, Selects, outer_col
 from millstream.language.scope import Scope, Visible, at_place, is_bound, plan_column, plan_scope
 from millstream.language.select_list import bind_items
 from millstream.language.spans import span_of
+from millstream.language.subquery_shapes import keeps_a_row
 from millstream.language.typed import bind_over
 from millstream.language.unsupported import check_expression
 from millstream.plan.expression import Named
@@ -59,7 +60,7 @@ class _Rows:
 def outer_names(query: exp.Select, outer: Scope, selects: Selects) -> list[exp.Column]:
     """The columns in the inner query that are the outer one's."""
     _, own = selects.from_of(query)
-    return [name for part in (*_conditions(query), *query.expressions) for name in outer_columns(part, own, outer, selects)]
+    return [name for part in (*_conditions(query), *_shown(query)) for name in outer_columns(part, own, outer, selects)]
 
 
 def correlated(
@@ -92,7 +93,7 @@ def correlated(
 
 def _check(query: exp.Select, limit: int | None, place: exp.Expr, sql: str, *, is_group: bool) -> None:
     others = [clause for clause, part in query.args.items() if part and clause not in _ONE_ROW]
-    if not others and (not query.args.get("offset") if is_group else limit is not None and limit <= 1):
+    if not others and (keeps_a_row(query) if is_group else limit is not None and limit <= 1):
         return
     hint = "As in (SELECT max(x) ...), or (SELECT x ... ORDER BY y LIMIT 1)."
     what = "a query that names columns of the outer one aggregates, without GROUP BY, or has LIMIT 1"
@@ -101,6 +102,16 @@ def _check(query: exp.Select, limit: int | None, place: exp.Expr, sql: str, *, i
 
 def _conditions(query: exp.Select) -> list[exp.Expr]:
     return conjuncts(query.args["where"].this if query.args.get("where") else None)
+
+
+def _shown(query: exp.Select) -> list[exp.Expr]:
+    """What is computed of the rows that pass WHERE: the value, and what ORDER BY sorts them by."""
+    order = query.args.get("order")
+    if order is None or any(find_aggregate(item) is not None for item in query.expressions):
+        return query.expressions
+    aliases = {item.alias.lower() for item in query.expressions}
+    keys = [key for key in order.expressions if not (isinstance(key.this, exp.Column) and key.this.sql().lower() in aliases)]
+    return [*query.expressions, *keys]
 
 
 # --- rows and keys ----------------------------------------------------------------------------
@@ -117,7 +128,7 @@ def _rows(bound: BoundSelect, query: exp.Select, from_: tuple[BoundSelect, Scope
             keys.append(sides)
         else:
             (others if outer_columns(part, own, outer.scope, selects) else plain).append(part)
-    named = [name for part in (*others, *query.expressions) for name in outer_columns(part, own, outer.scope, selects)]
+    named = [name for part in (*others, *_shown(query)) for name in outer_columns(part, own, outer.scope, selects)]
     if not named:
         rows = selects.filtered(inner, own, plain) if plain else inner
         return _Rows(rows, own, [_Key(own.bare(ours), outer.bare(theirs), null_safe) for ours, theirs, null_safe in keys], {})
@@ -129,10 +140,12 @@ def _beside_outer(
     bound: BoundSelect, query: exp.Select, from_: tuple[BoundSelect, Scope], outer: Outer, selects: Selects, parts: list[exp.Expr]
 ) -> _Rows:
     inner, own = from_
-    named = [name for part in (*parts, *query.expressions) for name in outer_columns(part, own, outer.scope, selects)]
+    named = [name for part in (*parts, *_shown(query)) for name in outer_columns(part, own, outer.scope, selects)]
     outside = outer_rows(bound.plan, outer, named, inner.plan.schema.names)
     scope = outside.scope(own)
     simple = [part for part in parts if part.find(exp.Select) is None]
+    for part in simple:
+        check_expression(part, own.sql)
     conditions = [_bare(part, scope, outer, outside) for part in simple]
     plan = inner_join(outside.plan, inner.plan, conditions, scope, "WHERE")
     plan = only(plan, [*outside.plan.schema.names, *inner.plan.schema.names])

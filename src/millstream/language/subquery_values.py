@@ -4,6 +4,7 @@
     ... WHERE v > (SELECT avg(v) FROM s [ROWS 9] AS b WHERE b.k = a.k)   LEFT JOIN (SELECT k, avg(v) ... GROUP BY k) ON k = a.k
     ... CASE WHEN EXISTS (SELECT 1 FROM ...) THEN ...              (SELECT count(*) FROM ...) > 0
     ... a.v IN (SELECT w FROM ...) OR ...                          counts of equal values, of NULLs and of all
+    ... a.v IN (SELECT max(w) FROM ...) OR ...                     a.v = (SELECT max(w) FROM ...)
     ... (a.v, a.x) IN (SELECT w, y FROM ...) OR ...                counts of equal rows, and of those that may be
 
 The inner query has one row, so it aggregates or has LIMIT 1.  What names columns of the outer one: subquery_correlated.
@@ -12,35 +13,43 @@ IN and EXISTS as whole conditions of WHERE are cheaper: subquery_conditions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, NotSupported
+from millstream.language.aggregate_binder import refuse_aggregate
 from millstream.language.aggregate_syntax import find_aggregate, is_aggregate
 from millstream.language.bound_select import BoundSelect
 from millstream.language.column_names import column_name, note_outer
 from millstream.language.join_binder import conjuncts, inner_join, only, outer_join, renamed
+from millstream.language.nodes import OverFunction
 from millstream.language.order_limit import Order
 from millstream.language.outer_names import Outer, Selects
 from millstream.language.scope import Scope, Source, Visible, at_place, is_bound, is_value, plan_column, plan_scope, value_column
 from millstream.language.spans import span_of
-from millstream.language.subquery_conditions import unwrapped
 from millstream.language.subquery_correlated import correlated, outer_names
+from millstream.language.subquery_shapes import behind_exists, behind_in, is_one_group, unwrapped
 from millstream.language.typed import PlanColumns, bind_over
+from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import Plan, Project
 
-_ONE_GROUP = {"expressions", "from_", "joins", "where", "hint"}
+_PLAIN = {"expressions", "from_", "joins", "where", "hint"}
 
 
 @dataclass(frozen=True)
 class Value:
-    """A query that was taken out of an expression, and the column that stands in its place."""
+    """A query that was taken out of an expression, or what stands before IN, and the column that stands in its place."""
 
     name: str
     query: exp.Expr
     place: exp.Expr
+
+    @property
+    def is_operand(self) -> bool:
+        return not isinstance(self.query, exp.Query)
 
 
 class Values:
@@ -87,10 +96,9 @@ class Values:
     def _replaced(self, tree: exp.Expr, found: list[Value], scope: Scope) -> exp.Expr:
         match tree:
             case exp.Exists():
-                return self._replaced(_as_count(unwrapped(tree.this), tree), found, scope)
+                return self._replaced(_as_count(behind_exists(tree.this), tree), found, scope)
             case exp.In() if tree.args.get("query") is not None:
-                # its names are the outer query's, also where it stands inside the inner one
-                return self._replaced(_membership(tree, scope.bare(tree.this)), found, scope)
+                return self._replaced(_membership(tree, self._operand(tree, found, scope)), found, scope)
             case exp.Subquery():
                 value = self._value(tree)
                 found += [] if value in found else [value]
@@ -101,7 +109,27 @@ class Values:
                 child.replace(new)
         return tree
 
-    def _value(self, tree: exp.Subquery) -> Value:
+    def _operand(self, tree: exp.In, found: list[Value], scope: Scope) -> exp.Expr:
+        """What stands before IN: its names are the outer query's, also where it stands inside the inner one."""
+        operand = scope.bare(self._replaced(tree.this, found, scope))
+        over = operand.find(OverFunction)
+        if over is not None:
+            hint = "Select it in a query of WITH, and put IN into the query that reads that."
+            raise not_supported("OVER before IN with a query", over, scope.sql, hint)
+        if not isinstance(operand, exp.Tuple):
+            return self._column(operand, found)
+        operand.set("expressions", [self._column(part, found) for part in operand.expressions])
+        return operand
+
+    def _column(self, operand: exp.Expr, found: list[Value]) -> exp.Expr:
+        """An aggregate is a column of the groups, for the inner query is none of its own."""
+        if find_aggregate(operand) is None:
+            return operand
+        value = self._value(operand)
+        found += [] if value in found else [value]
+        return value_column(value.name, operand)
+
+    def _value(self, tree: exp.Expr) -> Value:
         text = repr(tree), tuple(is_bound(column) for column in tree.find_all(exp.Column))  # qualifiers, windows and all
         if text not in self._known:
             self._count += 1
@@ -123,8 +151,8 @@ def has_query(tree: exp.Expr) -> bool:
 
 def _as_count(query: exp.Expr, place: exp.Expr) -> exp.Expr:
     """EXISTS: there is a row to count."""
-    if isinstance(query, exp.Select) and not query.args.get("group") and any(find_aggregate(item) for item in query.expressions):
-        return exp.true()  # an aggregate over nothing is a row too
+    if is_one_group(query):
+        return exp.true()
     return at_place(_some(_counted(query, place)), place)
 
 
@@ -134,7 +162,6 @@ def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None
     count = at_place(exp.Anonymous(this="count", expressions=[exp.Star()]), place)
     counting = query.copy()
     counting.set("expressions", [count])
-    counting.set("distinct", None)
     if condition is not None:
         before = conjuncts(query.args["where"].this if query.args.get("where") else None)
         counting.set("where", exp.Where(this=exp.and_(*before, condition, copy=True)))
@@ -143,8 +170,9 @@ def _counted(query: exp.Expr, place: exp.Expr, condition: exp.Expr | None = None
 
 def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
     """TRUE if there is an equal value, else NULL if there may be one, else FALSE."""
-    query = unwrapped(tree.args["query"])
-    _require_plain(query, tree)
+    query = behind_in(tree.args["query"])
+    if not is_one_group(query):
+        _require_plain(query, tree)
     ours = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
     if any(isinstance(item, exp.Star) for item in query.expressions):
         raise ArityMismatch("the columns of the query behind IN have names", span=span_of(tree))
@@ -152,6 +180,8 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
         found = f"the query behind IN has {len(query.expressions)} columns, and what stands before it {len(ours)}"
         raise ArityMismatch(found, span=span_of(tree))
     pairs = list(zip((item.unalias() for item in query.expressions), ours, strict=True))
+    if is_one_group(query):
+        return at_place(exp.and_(*(exp.EQ(this=mine.copy(), expression=_selected(query, item, tree)) for item, mine in pairs)), tree)
     equal = [exp.EQ(this=item.copy(), expression=mine.copy()) for item, mine in pairs]
     case = exp.Case(
         ifs=[
@@ -161,6 +191,13 @@ def _membership(tree: exp.In, operand: exp.Expr) -> exp.Expr:
         default=exp.false(),
     )
     return at_place(case, tree)
+
+
+def _selected(query: exp.Expr, item: exp.Expr, place: exp.Expr) -> exp.Subquery:
+    """The query with this column alone."""
+    selecting = query.copy()
+    selecting.set("expressions", [item.copy()])
+    return at_place(exp.Subquery(this=selecting), place)
 
 
 def _unknown(query: exp.Expr, tree: exp.In, pairs: list[tuple[exp.Expr, exp.Expr]], equal: list[exp.EQ]) -> exp.Expr:
@@ -183,8 +220,7 @@ def _some(count: exp.Expr) -> exp.GT:
 
 def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
     """Rows of FROM that pass WHERE: then they can be counted under one more condition."""
-    allowed = _ONE_GROUP | {"distinct"}
-    is_plain = isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in allowed)
+    is_plain = isinstance(query, exp.Select) and not any(value for key, value in query.args.items() if key not in _PLAIN)
     if is_plain and all(find_aggregate(item) is None for item in query.expressions):
         return
     raise NotSupported(
@@ -197,14 +233,29 @@ def _require_plain(query: exp.Expr, place: exp.Expr) -> None:
 def below_groups(values: list[Value], items: list[exp.Expr], keys: list[exp.Expr]) -> list[Value]:
     """Those that stand inside an aggregate or a key: they are values of a row, not of a group."""
     inside = [*keys, *(node for item in items for node in item.walk() if is_aggregate(node))]
-    names = {column.name for tree in inside for column in tree.find_all(exp.Column) if is_value(column)}
+    return _named(values, inside, lambda operand: operand)
+
+
+def still_named(values: list[Value], trees: list[exp.Expr], above: Callable[[exp.Expr], exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, which have the columns of the groups already; `above` gives them to operands."""
+    return _named(values, trees, above)
+
+
+def operands(values: list[Value]) -> list[exp.Expr]:
+    return [value.query for value in values if value.is_operand]
+
+
+def _named(values: list[Value], trees: list[exp.Expr], seen: Callable[[exp.Expr], exp.Expr]) -> list[Value]:
+    """Those that stand in one of these trees, or in what stands there."""
+    names = _value_names(trees)
+    for value in reversed(values):  # a query comes behind the operand that it names
+        if value.name in names:
+            names |= _value_names([seen(value.query) if value.is_operand else value.query])
     return [value for value in values if value.name in names]
 
 
-def still_named(values: list[Value], trees: list[exp.Expr]) -> list[Value]:
-    """Those that stand in one of these trees, which have the columns of the groups already."""
-    names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
-    return [value for value in values if value.name in names]
+def _value_names(trees: list[exp.Expr]) -> set[str]:
+    return {column.name for tree in trees for column in tree.find_all(exp.Column) if is_value(column)}
 
 
 def scope_with(scope: Scope, values: list[Value], plan: Plan) -> Scope:
@@ -226,16 +277,24 @@ def with_values(bound: BoundSelect, values: list[Value], outer: Outer, selects: 
 
 def _with_value(bound: BoundSelect, value: Value, outer: Outer, selects: Selects) -> BoundSelect:
     query, sql = value.query, outer.scope.sql
+    if value.is_operand:
+        tree = outer.bare(query)
+        refuse_aggregate(tree, "this place", sql)
+        return replace(bound, plan=_with_column(bound.plan, bound.plan, value.name, tree, sql))
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or isinstance(query.expressions[0], exp.Star):
         raise _refused("a query in the place of a value is a SELECT of one column", value, sql)
     if outer_names(query, outer.scope, selects):
         joined, tree, inner = correlated(bound, query, selects.from_of(query), outer, selects, value.place)
     else:
         joined, tree, inner = _by_itself(bound, value, query, selects, sql)
-    named = Named(value.name, bind_over(tree, PlanColumns(joined), sql))
-    kept = tuple(Named(field.name, column(field.name, field.type)) for field in bound.plan.schema)
-    plan = Project(joined, (*kept, named))
+    plan = _with_column(bound.plan, joined, value.name, tree, sql)
     return BoundSelect(plan, bound.columns, bound.has_window or inner.has_window, grows_only=False, mixes_rows=True)
+
+
+def _with_column(plan: Plan, joined: Plan, name: str, tree: exp.Expr, sql: str) -> Plan:
+    """The columns of `plan`, and behind them what `tree` computes of the joined row."""
+    kept = tuple(Named(field.name, column(field.name, field.type)) for field in plan.schema)
+    return Project(joined, (*kept, Named(name, bind_over(tree, PlanColumns(joined), sql))))
 
 
 def _by_itself(bound: BoundSelect, value: Value, query: exp.Select, selects: Selects, sql: str) -> tuple[Plan, exp.Expr, BoundSelect]:

@@ -48,6 +48,7 @@ _EXPRESSIONS: dict[type[exp.Expr], str] = {
 }  # fmt: skip
 
 _HINTS: dict[type[exp.Expr], str] = {
+    exp.Window: "Select it in a query of WITH, and read its column from that.",
     exp.Any: "Spark SQL has none.  Write IN for = ANY, and x < (SELECT max(y) ...) for x < ANY.",
     exp.All: "Spark SQL has none.  Write NOT IN for <> ALL, and NOT EXISTS (SELECT 1 ... WHERE y > x) for x >= ALL.",
 }

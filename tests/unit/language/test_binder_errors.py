@@ -98,7 +98,7 @@ from unit.language.corpus import error_of
         ("SELECT explode(array(1)) FROM trades", "NOT_SUPPORTED", "explode(array(1))"),
         ("SELECT listagg(sym, sym) FROM trades", "TYPE_MISMATCH", "sym"),
         ("SELECT mode(DISTINCT size) FROM trades", "TYPE_MISMATCH", "mode(DISTINCT size)"),
-        ("SELECT size IN (SELECT max(size) FROM trades) FROM trades", "NOT_SUPPORTED", "size IN (SELECT max(size) FROM trades)"),
+        ("SELECT size IN (SELECT 1 FROM trades GROUP BY sym) FROM trades", "NOT_SUPPORTED", "size IN (SELECT 1 FROM trades GROUP BY sym)"),
         ("SELECT sym FROM trades WHERE size IN (SELECT sym, 1 FROM trades)", "ARITY_MISMATCH", "SELECT sym, 1 FROM trades"),
         ("SELECT (SELECT 1) FROM trades", "NOT_SUPPORTED", "SELECT 1"),
         ("SELECT sym, size FROM trades GROUP BY ROLLUP (sym)", "NOT_GROUPED", "size"),
