@@ -102,6 +102,12 @@ CASES = [
         rate=300,
     ),
     Case("scalar subquery beside its whole window", "SELECT k, v FROM {s} WHERE v > (SELECT avg(v) FROM {s})"),
+    Case(
+        "as-of join of windows",
+        "SELECT s.k, s.v, r.v AS w FROM {s} AS s ASOF JOIN {r} AS r MATCH_CONDITION (s.ts >= r.ts) ON s.k = r.k",
+        "SELECT s.k, s.v, r.v AS w FROM s ASOF JOIN r ON s.k = r.k AND s.ts >= r.ts",
+        rate=100,
+    ),
     Case("OVER: lag", "SELECT k, v, lag(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}", rate=100),
     Case("OVER: sum of 4 rows", "SELECT k, v, sum(v) " + _BY_TIME.format(frame=_THREE) + " AS u FROM {s}", rate=100),
     Case("OVER: running sum", "SELECT k, v, sum(v) " + _BY_TIME.format(frame="") + " AS u FROM {s}", window=UNBOUNDED, rate=100),
