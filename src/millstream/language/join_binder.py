@@ -173,8 +173,8 @@ def split_equalities(left: Plan, right: Plan, conditions: Sequence[exp.Expr], sc
 
 
 def keyed_join(left: Plan, right: Plan, equalities: Sequence[_Equality]) -> Join:
-    left, left_names = with_computed(left, [equality.left for equality in equalities], "left")
-    right, right_names = with_computed(right, [equality.right for equality in equalities], "right")
+    left, left_names = with_computed(left, [equality.left for equality in equalities], "left", right.schema.names)
+    right, right_names = with_computed(right, [equality.right for equality in equalities], "right", left.schema.names)
     keys = tuple(JoinKey(*key) for key in zip(left_names, right_names, [equality.null_safe for equality in equalities], strict=True))
     return Join(left, right, keys)
 
@@ -203,8 +203,8 @@ def reads(tree: exp.Expr, plan: Plan) -> bool:
     return bool(names) and names <= set(plan.schema.names)
 
 
-def with_computed(plan: Plan, keys: Sequence[Expr], side: str) -> tuple[Plan, list[str]]:
-    """The plan with a column for every key, and their names."""
+def with_computed(plan: Plan, keys: Sequence[Expr], side: str, taken: Sequence[str] = ()) -> tuple[Plan, list[str]]:
+    """The plan with a column for every key, and their names, which nothing in `taken` has."""
     names: list[str] = []
     computed: list[Named] = []
     for key in keys:
@@ -212,7 +212,7 @@ def with_computed(plan: Plan, keys: Sequence[Expr], side: str) -> tuple[Plan, li
             names.append(next(iter(key.columns)))
             continue
         name = f"_{side}_key_{len(computed) + 1}"
-        while name in plan.schema:
+        while name in plan.schema or name in taken:
             name += "_"
         computed.append(Named(name, key))
         names.append(name)

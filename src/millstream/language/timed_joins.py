@@ -45,8 +45,8 @@ def asof_join(left: Plan, right: Plan, conditions: Sequence[exp.Expr], match: ex
     for condition in rest:
         left, right = _filtered(left, right, condition, scope, keeps_left=keeps_left)
     ours, comparison, theirs = _match(match, left, right, scope)
-    left, left_names = with_computed(left, [*(equality.left for equality in equalities), ours], "left")
-    right, right_names = with_computed(right, [*(equality.right for equality in equalities), theirs], "right")
+    left, left_names = with_computed(left, [*(equality.left for equality in equalities), ours], "left", right.schema.names)
+    right, right_names = with_computed(right, [*(equality.right for equality in equalities), theirs], "right", left.schema.names)
     keys = [JoinKey(*key) for key in zip(left_names[:-1], right_names[:-1], [equality.null_safe for equality in equalities], strict=True)]
     # rows that tie have these columns equal; only 0.0 and -0.0 are equal and yet not the same
     equal = {name for name in right_names if not pa.types.is_floating(right.schema[name].type)}
