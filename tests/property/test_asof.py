@@ -30,7 +30,7 @@ from property.histories import (
     signed_batch,
     sort_key,
 )  # fmt: skip
-from property.test_join import steps
+from property.test_join import assert_saved_state_goes_on, steps
 
 COMPARISONS = get_args(Comparison)
 EVALUATOR = Evaluator()
@@ -152,14 +152,7 @@ def test_changes_are_netted(both: tuple[History, History], comparison: Any) -> N
 def test_saved_state_goes_on_as_if_nothing_had_happened(both: tuple[History, History], comparison: Any, keeps_left: bool) -> None:
     left, right = both
     case = Case(left.schema, right.schema, {"k": False}, comparison, keeps_left=keeps_left)
-    lasting = case.operator()
-    for mine, theirs, _ in steps(left, right):
-        loaded = case.operator()
-        loaded.load(lasting.save())
-        expected = sorted(map(repr, lasting.step(mine, theirs).changes()))
-        assert sorted(map(repr, loaded.step(mine, theirs).changes())) == expected
-        assert loaded.state_rows() == lasting.state_rows()
-        lasting = loaded
+    assert_saved_state_goes_on(case.operator, left, right)
 
 
 @settings(deadline=None)

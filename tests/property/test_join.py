@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +32,18 @@ def steps(left: History, right: History) -> list[tuple[SignedBatch, SignedBatch,
         cuts.append((signed_batch(left.schema, parts[0]), signed_batch(right.schema, parts[1]), frontier))
         after = frontier
     return cuts
+
+
+def assert_saved_state_goes_on(new: Callable[[], Any], left: History, right: History) -> None:
+    """Saved and loaded before every step, an operator of two inputs gives the same changes and keeps as much."""
+    lasting = new()
+    for mine, theirs, _ in steps(left, right):
+        loaded = new()
+        loaded.load(lasting.save())
+        expected = sorted(map(repr, lasting.step(mine, theirs).changes()))
+        assert sorted(map(repr, loaded.step(mine, theirs).changes())) == expected
+        assert loaded.state_rows() == lasting.state_rows()
+        lasting = loaded
 
 
 def changes_of(operator: JoinOp, left: History, right: History) -> list[Change]:
@@ -102,14 +117,7 @@ def test_without_keys_every_row_meets_every_row(left: History, right: History) -
 @settings(deadline=None)
 @given(histories(Schema.of(k="STRING", v="DECIMAL(20,2)")), histories(Schema.of(k="STRING", w="BIGINT")))
 def test_saved_state_goes_on_as_if_nothing_had_happened(left: History, right: History) -> None:
-    lasting = join(left.schema, right.schema, [("k", "k")], [False])
-    for mine, theirs, _ in steps(left, right):
-        loaded = join(left.schema, right.schema, [("k", "k")], [False])
-        loaded.load(lasting.save())
-        expected = sorted(map(repr, lasting.step(mine, theirs).changes()))
-        assert sorted(map(repr, loaded.step(mine, theirs).changes())) == expected
-        assert loaded.state_rows() == lasting.state_rows()
-        lasting = loaded
+    assert_saved_state_goes_on(lambda: join(left.schema, right.schema, [("k", "k")], [False]), left, right)
 
 
 @settings(deadline=None)

@@ -26,7 +26,7 @@ from property.histories import (
     sort_key,
     values,
 )  # fmt: skip
-from property.test_join import steps
+from property.test_join import assert_saved_state_goes_on, steps
 
 COMPARISONS = get_args(Comparison)
 TYPES = ["TINYINT", "BIGINT", "DOUBLE", "FLOAT", "DECIMAL(9,2)", "DECIMAL(38,2)", "DATE", "TIMESTAMP", "BOOLEAN"]
@@ -124,14 +124,7 @@ def test_values_of_every_type(type_: str, data: st.DataObject) -> None:
 @given(histories(Schema.of(k="STRING", x="DOUBLE")), thresholds(Schema.of(k="STRING", y="DOUBLE")), st.sampled_from(COMPARISONS))
 def test_saved_state_goes_on_as_if_nothing_had_happened(left: History, right: History, comparison: Any) -> None:
     case = Case(left.schema, right.schema, (False,), comparison)
-    lasting = case.operator()
-    for mine, theirs, _ in steps(left, right):
-        loaded = case.operator()
-        loaded.load(lasting.save())
-        expected = sorted(map(repr, lasting.step(mine, theirs).changes()))
-        assert sorted(map(repr, loaded.step(mine, theirs).changes())) == expected
-        assert loaded.state_rows() == lasting.state_rows()
-        lasting = loaded
+    assert_saved_state_goes_on(case.operator, left, right)
 
 
 @settings(deadline=None)

@@ -49,6 +49,17 @@ class SignedBatch:
     def take(self, indices: npt.NDArray[Any]) -> SignedBatch:
         return SignedBatch(self.instant[indices], self.sign[indices], self.rows.take(pa.array(indices)))
 
+    def split_by_null(self, names: Sequence[str]) -> tuple[SignedBatch, SignedBatch]:
+        """The changes of rows that have a value in each of these columns, and the others."""
+        nothing = np.zeros(len(self), np.bool_)
+        for name in names:
+            column = self.rows.column(name)
+            if column.null_count:
+                nothing |= column.is_null().to_numpy(zero_copy_only=False)
+        if not nothing.any():
+            return self, self.slice(0, 0)
+        return self.take(np.flatnonzero(~nothing)), self.take(np.flatnonzero(nothing))
+
     def with_rows(self, rows: pa.RecordBatch) -> SignedBatch:
         return SignedBatch(self.instant, self.sign, rows)
 

@@ -129,14 +129,7 @@ class _Side:
 
     def split(self, batch: SignedBatch) -> tuple[SignedBatch, SignedBatch]:
         """The changes that can have a partner, and those that cannot."""
-        nothing = np.zeros(len(batch), np.bool_)
-        for name in self._never_null:
-            column = batch.rows.column(name)
-            if column.null_count:
-                nothing |= column.is_null().to_numpy(zero_copy_only=False)
-        if not nothing.any():
-            return batch, batch.slice(0, 0)
-        return batch.take(np.flatnonzero(~nothing)), batch.take(np.flatnonzero(nothing))
+        return batch.split_by_null(self._never_null)
 
     def encode(self, rows: pa.RecordBatch, key_table: KeyTable, ties: Ints | None) -> Ints:
         codes = self.table.encode(rows)

@@ -118,10 +118,7 @@ class _Side:
 
     def keyed(self, batch: SignedBatch, table: KeyTable) -> _Keyed:
         """The changes that can have a partner."""
-        for name in self._never_null:
-            column = batch.rows.column(name)
-            if column.null_count:
-                batch = batch.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
+        batch, _ = batch.split_by_null(self._never_null)
         key = frozen(table.encode(self._key_values(batch.rows)))
         return _Keyed(frozen(self._encode(batch.rows)), key, frozen(batch.instant), frozen(batch.sign))
 

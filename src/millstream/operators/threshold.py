@@ -41,8 +41,8 @@ class ThresholdOp:
         self._widths: Ints = np.zeros(1, np.int64)
 
     def step(self, left: SignedBatch, right: SignedBatch) -> SignedBatch:
-        left = _without_nulls(left, [self._match.left, *(key.left for key in self._keys if not key.null_safe)])
-        right = _without_nulls(right, [key.right for key in self._keys if not key.null_safe])
+        left, _ = left.split_by_null([self._match.left, *(key.left for key in self._keys if not key.null_safe)])
+        right, _ = right.split_by_null([key.right for key in self._keys if not key.null_safe])
         slots = self._partitions.slots(left)
         parts = self._partitions.parts(right.rows, [key.right for key in self._keys])
         self._reserve()
@@ -99,16 +99,6 @@ class ThresholdOp:
                     codes, at, sign = np.resize(codes, room), np.resize(at, room), np.resize(sign, room)
                 case _:
                     raise never_there()
-
-
-def _without_nulls(batch: SignedBatch, names: Sequence[str]) -> SignedBatch:
-    """The changes of rows that can pass."""
-    nothing = np.zeros(len(batch), np.bool_)
-    for name in names:
-        column = batch.rows.column(name)
-        if column.null_count:
-            nothing |= column.is_null().to_numpy(zero_copy_only=False)
-    return batch.take(np.flatnonzero(~nothing)) if nothing.any() else batch
 
 
 def _with_moves(slots: Slots, parts: Ints, moves: SignedBatch) -> tuple[Slots, Ints]:
