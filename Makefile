@@ -8,7 +8,7 @@ READY  := $(VENV)/.installed
 JAVA   := sh scripts/with-java
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench clean
+.PHONY: help run test check fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
@@ -31,6 +31,9 @@ check: $(READY)  ## format, lint, types, import directions, and the tests that n
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@echo "== tests without Java"
 	@$(BIN)/pytest -n auto -m "not spark"
+
+fuzz: $(READY)  ## the property tests on new random cases, twenty times as many random queries: takes an hour
+	@MILLSTREAM_SQL_EXAMPLES=500 $(BIN)/pytest -n auto -m "not spark" --hypothesis-profile=fuzz tests/property
 
 bench: $(READY)  ## the benchmarks, side by side with Spark's own Structured Streaming
 	@$(JAVA) $(BIN)/millstream bench

@@ -141,6 +141,7 @@ class Writer:
         self.named_queries: dict[str, str] = {}
         self.is_windowed = False  # must every stream have a window here?
         self.named: list[tuple[str, tuple[Column, ...]]] = []  # by WITH, where they can be seen
+        self.ambiguous: frozenset[str] = frozenset()  # names that an inner query cannot use alone, whatever it is about
         self.last_is_unread = False  # then the next item reads it: a query's frontier is that of what it reads
         self._names = 0
 
@@ -260,9 +261,12 @@ class Writer:
         return f"{left} {kind} {right} ON {self.join_condition(scope, own)}{about_one}", after
 
     def _about_one(self, scope: Scope, own: Scope, depth: int) -> str:
-        """A query in ON, which names one side."""
-        side = self.one_of([scope, own])
-        return f"({self.one_of([exists, in_rows, value_condition])(self, side, depth - 1)})"
+        """A query in ON, which names one side and sees both."""
+        side, other = self.one_of([(scope, own), (own, scope)])
+        before, self.ambiguous = self.ambiguous, frozenset(_bare(column) for column in other)
+        written = self.one_of([exists, in_rows, value_condition])(self, side, depth - 1)
+        self.ambiguous = before
+        return f"({written})"
 
     def _asof(self, left: str, scope: list[Column], right: str, own: list[Column], kind: str) -> tuple[str, list[Column]]:
         """For the oracle: the nearest row behind each left one, of ties the greatest by all columns."""
@@ -505,7 +509,7 @@ ITEMS = (*SHALLOW_ITEMS, subquery, subquery, named_elsewhere, window_over_named)
 
 def exists(w: Writer, outer: Scope, depth: int) -> str:
     source, scope = w.source(depth)
-    conditions = [w.join_condition(_from_within(outer, scope), scope)] if not w.once_in(4) else []
+    conditions = [w.join_condition(_from_within(w, outer, scope), scope)] if not w.once_in(4) else []
     conditions += [w.condition(scope)] if w.once_in(4) else []
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"{w.one_of(['', 'NOT '])}EXISTS (SELECT 1 FROM {source}{where})"
@@ -514,7 +518,7 @@ def exists(w: Writer, outer: Scope, depth: int) -> str:
 def in_rows(w: Writer, outer: Scope, depth: int) -> str:
     kind = w.one_of(["int", "text", "decimal"])
     source, scope = w.source(depth)
-    where = f" WHERE {w.join_condition(_from_within(outer, scope), scope)}" if w.maybe() else ""
+    where = f" WHERE {w.join_condition(_from_within(w, outer, scope), scope)}" if w.maybe() else ""
     return f"{w.value(kind, outer)} {w.one_of(['', 'NOT '])}IN (SELECT {w.value(kind, scope)} FROM {source}{where})"
 
 
@@ -579,9 +583,9 @@ def value_condition(w: Writer, outer: Scope, depth: int) -> str:
     return f"{w.value(kind, outer, 0)} {w.one_of(['=', '<>', '<', '>='])} {subquery_value(w, kind, outer, depth + 1)}"
 
 
-def _from_within(outer: Scope, inner: Scope) -> Scope:
+def _from_within(w: Writer, outer: Scope, inner: Scope) -> Scope:
     """How an inner query can name the outer one's columns: without an alias where it has no such name itself."""
-    hidden, names = {_bare(column) for column in inner}, [_bare(column) for column in outer]
+    hidden, names = {_bare(column) for column in inner} | w.ambiguous, [_bare(column) for column in outer]
     qualified = [column for column in outer if "." in column.name]
     merged = [column for column in outer if "." not in column.name and column.name not in hidden]
     short = [Column(_bare(column), column.kind) for column in qualified if _bare(column) not in hidden and names.count(_bare(column)) == 1]

@@ -23,7 +23,7 @@ from typing import cast
 import numpy as np
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, inlined, kernel, prefetch, put
+from millstream.kernels.compiled import Address, Bytes, Ints, address, get, inlined, kernel, put
 from millstream.kernels.row_treap import (
     DEEPEST,
     HIGH,
@@ -31,11 +31,14 @@ from millstream.kernels.row_treap import (
     LOW,
     MORE,
     NONE,
+    TOGETHER,
     WORDS,
     delete,
+    draw_near,
     insert,
     is_below,
     last_up_to,
+    new_ahead,
     next_after,
 )
 
@@ -115,6 +118,18 @@ def _emitted(out: Ints, n: int, copies: int, left: int, right: int, now: int) ->
 
 
 @kernel
+def _draw_near(codes: Ints, first: int, rows: Address, lefts: Address, rights: Address, keys: Ints, ahead: Ints) -> None:
+    """What the next changes of one side will look for, in the trees of both."""
+    many = min(TOGETHER, len(codes) - first)
+    for side in range(2):
+        for t in range(many):
+            row = codes[first + t]
+            ahead[0, t] = keys[get(rows, row * WORDS + KEY), side]
+            ahead[1, t], ahead[2, t] = get(rows, row * WORDS + HIGH), get(rows, row * WORDS + LOW)
+        draw_near(lefts if side == LEFTS else rights, many, address(ahead))
+
+
+@kernel
 def match(
     left: Ints, left_instant: Instants, left_sign: Signs, right: Ints, right_instant: Instants, right_sign: Signs,
     lefts: Ints, rights: Ints, keys: Ints, arena: Bytes, spans: Ints, keeps_left: bool,
@@ -123,7 +138,7 @@ def match(
     ours, theirs, text, texts = address(lefts), address(rights), address(arena), address(spans)
     out = np.empty((2 * len(left) + len(right) + 16, 4), np.int64)
     touched, moved = np.empty(len(left) + len(right) + 16, np.int64), np.empty(len(right) + 1, np.int64)
-    stack = np.empty(DEEPEST, np.int64)
+    stack, ahead = np.empty(DEEPEST, np.int64), new_ahead()
     sound = True
     i, j, n = 0, 0, _NOTHING
     while i < len(left) or j < len(right):
@@ -133,14 +148,14 @@ def match(
             now = right_instant[j]
         touches, moves = _NOTHING, 0
         while i < len(left) and left_instant[i] == now:
-            if i + AHEAD < len(left):
-                prefetch(lefts, left[i + AHEAD])
+            if i % TOGETHER == 0:
+                _draw_near(left, i, ours, ours, theirs, keys, ahead)
             if _count(ours, left[i], left_sign[i]):
                 touched, touches = _appended(touched, touches, left[i])
             i += 1
         while j < len(right) and right_instant[j] == now:
-            if j + AHEAD < len(right):
-                prefetch(rights, right[j + AHEAD])
+            if j % TOGETHER == 0:
+                _draw_near(right, j, theirs, ours, theirs, keys, ahead)
             if _count(theirs, right[j], right_sign[j]):
                 moved[moves] = right[j]
                 moves += 1

@@ -332,6 +332,31 @@ def draw_near_turns(
 
 
 @kernel
+def draw_near_rank(turn: int, code: Ints, order: Ints, nodes: Address, roots: Ints, ahead: Ints, fraction: float) -> None:
+    """The same for whoever will ask for what stands so far along the order of the groups that change next."""
+    many = min(TOGETHER, len(code) - turn)
+    node_of, rank_of = address(ahead), address(ahead) + 8 * TOGETHER
+    for t in range(many):
+        root = roots[code[order[turn + t] if len(order) > 0 else turn + t]]
+        put(node_of, t, root)
+        put(rank_of, t, int(fraction * max(size(nodes, root) - 1, 0)))
+    inner = True
+    while inner:
+        inner = False
+        for t in range(many):
+            node = get(node_of, t)
+            level = get(nodes, node + _LEVEL) if node != EMPTY else 0
+            if level > 0:
+                j, rank = _entry_at(nodes, node, get(rank_of, t))
+                child = get(nodes, node + _CHILD + j)
+                put(node_of, t, child)
+                put(rank_of, t, rank)
+                for at in range(0, _CHILD if level == 1 else _KEY, _LINE):
+                    prefetch_at(nodes, child + at)
+                inner |= level > 1
+
+
+@kernel
 def draw_near_slots(
     slot: int, slot_start: Ints, slot_part: Ints, code: Ints, nodes: Address, roots: Ints, ahead: Ints, arena: Address, spans: Address
 ) -> None:
@@ -499,18 +524,42 @@ def greatest(nodes: Address, root: int) -> int:
     return _key(nodes, node, get(nodes, node + _USED) - 1)
 
 
+@inlined
+def _entry_at(nodes: Address, node: int, k: int) -> tuple[int, int]:
+    """The entry with the k-th key of a node, and how many of the entry's keys are before it."""
+    j = 0
+    while k >= get(nodes, node + _WEIGHT + j):
+        k -= get(nodes, node + _WEIGHT + j)
+        j += 1
+    return j, k
+
+
+@inlined
+def _leaf_at(nodes: Address, root: int, k: int) -> tuple[int, int, int]:
+    """The same, with the leaf that has it."""
+    node = root
+    while True:
+        j, k = _entry_at(nodes, node, k)
+        if get(nodes, node + _LEVEL) == 0:
+            return node, j, k
+        node = get(nodes, node + _CHILD + j)
+
+
 @kernel
 def kth(nodes: Address, root: int, k: int) -> int:
     """The k-th smallest key, counted from 0 and with repetitions; 0 <= k < size."""
-    node = root
-    while True:
-        j = 0
-        while k >= get(nodes, node + _WEIGHT + j):
-            k -= get(nodes, node + _WEIGHT + j)
-            j += 1
-        if get(nodes, node + _LEVEL) == 0:
-            return _key(nodes, node, j)
-        node = get(nodes, node + _CHILD + j)
+    leaf, j, _ = _leaf_at(nodes, root, k)
+    return _key(nodes, leaf, j)
+
+
+@kernel
+def kth_and_next(nodes: Address, root: int, k: int) -> tuple[int, int]:
+    """The k-th smallest key, and the one behind it; 0 <= k < size - 1."""
+    leaf, j, before = _leaf_at(nodes, root, k)
+    key = _key(nodes, leaf, j)
+    if before + 1 < get(nodes, leaf + _WEIGHT + j):
+        return key, key
+    return key, _key(nodes, leaf, j + 1) if j + 1 < get(nodes, leaf + _USED) else kth(nodes, root, k + 1)
 
 
 @kernel
@@ -600,15 +649,7 @@ def copy_range(nodes: Address, root: int, first: int, count: int, out: Address, 
     """The keys from the first-th on, with repetitions, to out[at], out[at + 1], ..."""
     stop = at + count
     while at < stop:
-        node, skip = root, first
-        while True:
-            j = 0
-            while skip >= get(nodes, node + _WEIGHT + j):
-                skip -= get(nodes, node + _WEIGHT + j)
-                j += 1
-            if get(nodes, node + _LEVEL) == 0:
-                break
-            node = get(nodes, node + _CHILD + j)
+        node, j, skip = _leaf_at(nodes, root, first)
         while j < get(nodes, node + _USED) and at < stop:
             many = min(get(nodes, node + _WEIGHT + j) - skip, stop - at)
             for _ in range(many):

@@ -8,7 +8,20 @@ import numpy.typing as npt
 from millstream.core.signed_batch import Signs
 from millstream.kernels.compiled import Address, Bytes, Ints, address, inlined, kernel
 from millstream.kernels.extremes import DONE, NEVER_THERE, OUT_OF_NODES
-from millstream.kernels.ordered_multiset import EMPTY, NOT_THERE, TOGETHER, delete, draw_near_turns, has_room, insert, kth, new_ahead, size
+from millstream.kernels.ordered_multiset import (
+    EMPTY,
+    NOT_THERE,
+    TOGETHER,
+    delete,
+    draw_near_rank,
+    draw_near_turns,
+    has_room,
+    insert,
+    kth,
+    kth_and_next,
+    new_ahead,
+    size,
+)
 from millstream.kernels.slots import Places
 
 Doubles = npt.NDArray[np.float64]
@@ -28,9 +41,10 @@ def _note(nodes: Address, root: int, at: int, fractions: Doubles, discrete: Byte
             low[at, f] = high[at, f] = kth(nodes, root, rank)
         else:
             position = (n - 1) * fractions[f]
-            low[at, f] = high[at, f] = kth(nodes, root, int(np.floor(position)))
             if np.ceil(position) != np.floor(position):
-                high[at, f] = kth(nodes, root, int(np.ceil(position)))
+                low[at, f], high[at, f] = kth_and_next(nodes, root, int(np.floor(position)))
+            else:
+                low[at, f] = high[at, f] = kth(nodes, root, int(position))
 
 
 @kernel
@@ -51,6 +65,8 @@ def track_ranks(
             return OUT_OF_NODES
         if (turn - progress[0]) % TOGETHER == 0:
             draw_near_turns(turn, code, order, keys, valid, trees, roots, ahead, by_bytes, text, texts)
+            for f in range(len(fractions)):
+                draw_near_rank(turn, code, order, trees, roots, ahead, fractions[f])
         i = order[turn] if len(order) > 0 else turn
         g, s = code[i], slot[i]
         if counts[2 * s] == NOT_NOTED:

@@ -6,6 +6,9 @@ numbers from top to bottom, so it is as deep as a random tree, whatever the orde
 
     places of a row in the tree:  LESS, MORE   the subtrees of rows before and after it, NONE if there is none
 
+In large trees nearly every row on the way down is a cache miss.  `draw_near` goes down for several changes at once, so that their misses
+overlap; when they are then made one by one, what they need is near.
+
 Trees are worked on through addresses (see compiled.py); a row's places begin at its number times WORDS.  An empty tree has the root NONE.
 """
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.kernels.compiled import Address, bytes_before, get, inlined, kernel, mix, put
+from millstream.kernels.compiled import Address, Ints, bytes_before, get, inlined, kernel, mix, prefetch_at, put
 
 NONE = -1
 WORDS = 10
@@ -21,6 +24,8 @@ WORDS = 10
 LESS, MORE, HIGH, LOW, TIE = 0, 1, 2, 3, 4
 DEEPEST = 1024
 """No treap of rows that fit a machine is as deep."""
+TOGETHER = 16
+"""So many changes are drawn near at once."""
 
 
 @inlined
@@ -44,6 +49,30 @@ def _precedes(rows: Address, one: int, other: int, arena: Address, spans: Addres
 @inlined
 def _rank(row: int) -> np.uint64:
     return mix(np.uint64(row))
+
+
+@inlined
+def new_ahead() -> Ints:
+    """Scratch space for `draw_near`: where each change begins, and its words."""
+    return np.zeros((3, TOGETHER), np.int64)
+
+
+@kernel
+def draw_near(rows: Address, many: int, ahead: Address) -> None:
+    """Start to load what lies on the ways to these words, from these roots on.  Never changes an outcome."""
+    node_of, high_of, low_of = ahead, ahead + 8 * TOGETHER, ahead + 16 * TOGETHER
+    inner = True
+    while inner:
+        inner = False
+        for i in range(many):
+            node = get(node_of, i)
+            if node != NONE:
+                side = MORE if is_below(rows, node, get(high_of, i), get(low_of, i)) else LESS
+                node = get(rows, node * WORDS + side)
+                put(node_of, i, node)
+                if node != NONE:
+                    prefetch_at(rows, node * WORDS)
+                    inner = True
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -52,6 +53,8 @@ class Model:
         for group, keys in enumerate(self.lists):
             self.check_ends(group)
             assert [om.kth(self.at, self.roots[group], k) for k in range(len(keys))] == keys
+            both = [om.kth_and_next(self.at, self.roots[group], k) for k in range(len(keys) - 1)]
+            assert both == list(itertools.pairwise(keys))
         dumped: list[list[int]] = [[] for _ in self.lists]
         for group, key, count in om.dump(self.nodes, np.array(self.roots)).tolist():
             dumped[group] += [key] * count
