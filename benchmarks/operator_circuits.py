@@ -16,13 +16,15 @@ from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.plan.physical import FilterStep, ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.compile import Compiled, compile_query
+from millstream.runtime.nodes import Node
+from millstream.runtime.schedulers import SchedulerName, new_scheduler
 from millstream.runtime.substeps import MOST_ROWS, substeps
 
 
 class Circuits:
     """All queries of the statements, in order; the last one's changes are what a step gives."""
 
-    def __init__(self, statements: Sequence[str]) -> None:
+    def __init__(self, statements: Sequence[str], scheduler: SchedulerName = "fifo") -> None:
         catalog, evaluator = Catalog.empty(), Evaluator()
         self._queries: dict[str, _Query] = {}
         for text in statements:
@@ -32,10 +34,10 @@ class Circuits:
                 case CreateRelation():
                     catalog = catalog.with_relation(statement)
                 case CreateQuery():
-                    compiled = compile_query(statement.select, catalog, statement.text)
+                    compiled = compile_query(statement.select, catalog, statement.text, expiry=statement.expiry)
                     is_stream = compiled.bound.is_stream
                     catalog = catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=is_stream)
-                    self._queries[statement.name] = _Query(compiled, evaluator)
+                    self._queries[statement.name] = _Query(compiled, evaluator, scheduler)
 
     def step(self, inputs: Mapping[str, SignedBatch], frontier: Micros) -> SignedBatch:
         """`inputs` by the names of streams and relations, sorted by instant."""
@@ -44,16 +46,21 @@ class Circuits:
             known[name] = query.step(known, frontier)
         return known[name]
 
+    @property
+    def nodes(self) -> list[Node]:
+        """All operators, each behind those that it reads."""
+        return [node for query in self._queries.values() for circuit in query.circuits for node in circuit.nodes]
+
 
 class _Query:
-    def __init__(self, compiled: Compiled, evaluator: Evaluator) -> None:
+    def __init__(self, compiled: Compiled, evaluator: Evaluator, scheduler: SchedulerName) -> None:
         self._compiled = compiled
         self._evaluator = evaluator
-        self._circuits = [Circuit(fragment.root, evaluator) for fragment in compiled.physical.fragments]
+        self.circuits = [Circuit(part.root, evaluator, scheduler=new_scheduler(scheduler)) for part in compiled.physical.fragments]
 
     def step(self, known: Mapping[str, SignedBatch], frontier: Micros) -> SignedBatch:
         sent: list[SignedBatch] = []
-        for circuit in self._circuits:
+        for circuit in self.circuits:
             batches = [
                 sent[node.fragment] if isinstance(node, ReceiveExec) else self._prepared(node, known[node.name], frontier)
                 for node in circuit.inputs

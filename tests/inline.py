@@ -28,9 +28,10 @@ from millstream.core.errors import (
     TypeMismatch,
     did_you_mean,
 )
-from millstream.operators.join import MOST_PAIRS
+from millstream.operators.join import MOST_ENDING, MOST_PAIRS
 from millstream.operators.python_calls import called
 from millstream.plan.duckdb_sql import duckdb_type
+from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.schedulers import SchedulerName
@@ -42,10 +43,10 @@ from millstream.state.location import Location
 class InlineRunner:
     parallelism = 2
 
-    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None) -> None:
-        self._rows_a_step = rows_a_step
-        self._pairs_a_piece = pairs_a_piece
-        self._rows_a_slice = rows_a_slice
+    def __init__(
+        self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None, most_ending: int = MOST_ENDING
+    ) -> None:
+        self._new_worker = lambda: Worker(rows_a_step, pairs_a_piece, rows_a_slice, most_ending)
         self._workers: dict[int, Worker] = {}
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
@@ -72,7 +73,9 @@ class InlineRunner:
         self._workers.clear()
 
     def _worker(self, bucket: int) -> Worker:
-        return self._workers.setdefault(bucket, Worker(self._rows_a_step, self._pairs_a_piece, self._rows_a_slice))
+        if bucket not in self._workers:
+            self._workers[bucket] = self._new_worker()
+        return self._workers[bucket]
 
 
 def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
@@ -81,9 +84,10 @@ def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
 
 def open_inline(
     path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = (),
-    scheduler: SchedulerName = "fifo",
+    scheduler: SchedulerName = "fifo", expiry: Expiry = DEFAULT_EXPIRY,
 ) -> Database:  # fmt: skip
-    return Database(Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler)
+    place = Location.open(path, buckets=buckets)
+    return Database(place, runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler, expiry=expiry)
 
 
 def _ours(error: duckdb.Error, sql: str, columns: Iterable[str]) -> MillstreamError:

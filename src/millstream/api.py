@@ -17,7 +17,7 @@ import html
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -38,6 +38,7 @@ from millstream.core.errors import (
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
+from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
 from millstream.runtime.engine import Engine
 from millstream.runtime.runner import Runner
@@ -81,6 +82,7 @@ def connect(
     tick_interval: float | None = 0.2,
     rules_off: Iterable[str] = (),
     scheduler: SchedulerName = "fifo",
+    expiry: Expiry = DEFAULT_EXPIRY,
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
@@ -88,10 +90,12 @@ def connect(
     `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
     `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
     `scheduler` says in which order the operators of a query run: fifo, round_robin, greedy or chain; answers are the same.
+    `expiry` says how operators learn that rows have left their windows, for queries that have no WITH EXPIRY of their own.
     """
     _check_options(location, buckets, tick_interval)
     _check_rules(rules_off)
-    _check_scheduler(scheduler)
+    _check_one_of("scheduler", scheduler, get_args(SchedulerName))
+    _check_one_of("expiry", expiry, EXPIRIES)
     session = spark if spark is not None else create_session(master)
     count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
@@ -101,7 +105,7 @@ def connect(
         runner.warm_up()
         return Database(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
-            scheduler=scheduler,
+            scheduler=scheduler, expiry=expiry,
         )  # fmt: skip
     except BaseException:
         place.close()
@@ -127,12 +131,9 @@ def _check_rules(names: Iterable[str]) -> None:
             raise ConfigInvalid(f'there is no rewrite rule "{name}"', hint=did_you_mean(name, RULES) or f"Rules: {', '.join(RULES)}.")
 
 
-def _check_scheduler(scheduler: str) -> None:
-    if scheduler not in get_args(SchedulerName):
-        names = ", ".join(get_args(SchedulerName))
-        raise ConfigInvalid(
-            f'there is no scheduler "{scheduler}"', hint=did_you_mean(scheduler, get_args(SchedulerName)) or f"There are {names}."
-        )
+def _check_one_of(kind: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise ConfigInvalid(f'there is no {kind} "{name}"', hint=did_you_mean(str(name), names) or f"There are {', '.join(names)}.")
 
 
 class Database:
@@ -148,13 +149,14 @@ class Database:
         temporary: tempfile.TemporaryDirectory[str] | None = None,
         rules_off: Iterable[str] = (),
         scheduler: SchedulerName = "fifo",
+        expiry: Expiry = DEFAULT_EXPIRY,
     ) -> None:
         self._location = location
         self._temporary = temporary
         self._engine = Engine(location, runner, scheduler)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
-        self._statements = Statements(self._engine, self._sources, frozenset(rules_off))
+        self._statements = Statements(self._engine, self._sources, frozenset(rules_off), expiry)
         self._closed = False
         self._statements.reopen()
         self._ticker.start()

@@ -2,7 +2,7 @@
 
 What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
 a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off, in which order
-operators run and for how many rows.
+operators run and for how many rows, how they learn that rows have left their windows, and from how many pairs on a join tells it itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from inline import InlineRunner, open_inline
 from millstream.api import Database
+from millstream.plan.expiry import Expiry
 from millstream.plan.rewrite import RULES
 from millstream.runtime import tick
 from millstream.runtime.schedulers import SchedulerName
@@ -35,6 +36,11 @@ class Engine:
     rules_off: frozenset[str]
     scheduler: SchedulerName
     rows_a_slice: int | None
+    expiry: Expiry
+    most_ending: int
+
+
+EXACT_EXPIRIES: tuple[Expiry, ...] = ("negative", "time_message", "piggyback", "piggyback")
 
 
 def engines() -> st.SearchStrategy[Engine]:
@@ -47,6 +53,8 @@ def engines() -> st.SearchStrategy[Engine]:
         rules_off=st.frozensets(st.sampled_from(sorted(RULES)), max_size=3),
         scheduler=st.sampled_from(get_args(SchedulerName)),
         rows_a_slice=st.sampled_from([None, 1, 3]),
+        expiry=st.sampled_from(EXACT_EXPIRIES),
+        most_ending=st.sampled_from([0, 3, 20, 1000, 1000]),
     )
 
 
@@ -55,7 +63,7 @@ class Run:
 
     def __init__(self, directory: str, engine: Engine, streams: Mapping[str, StreamModel]) -> None:
         self._directory, self._engine, self.streams = directory, engine, streams
-        self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece, engine.rows_a_slice)
+        self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece, engine.rows_a_slice, engine.most_ending)
         self.db = self._open()
 
     def do(self, action: Action, stream: str) -> None:
@@ -79,8 +87,9 @@ class Run:
     def _open(self) -> Database:
         engine = self._engine
         return open_inline(
-            self._directory, buckets=engine.buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler
-        )
+            self._directory, buckets=engine.buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler,
+            expiry=engine.expiry,
+        )  # fmt: skip
 
 
 @contextmanager

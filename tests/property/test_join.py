@@ -52,8 +52,8 @@ def changes_of(operator: JoinOp, left: History, right: History) -> list[Change]:
 
 def changes_in_pieces(operator: JoinOp, left: History, right: History, most_pairs: int) -> list[Change]:
     changes = []
-    for mine, theirs, _ in steps(left, right):
-        pieces = list(operator.pieces(mine, theirs, most_pairs))
+    for mine, theirs, upto in steps(left, right):
+        pieces = list(operator.pieces(mine, theirs, upto, most_pairs))
         assert all(len(piece) <= most_pairs for piece in pieces)
         changes += [change for piece in pieces for change in piece.changes()]
     return changes

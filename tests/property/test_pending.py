@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
-from millstream.runtime.pending import PendingRows
+from millstream.operators.pending import PendingRows
 
 SCHEMA = Schema.of(arrival="BIGINT")
 

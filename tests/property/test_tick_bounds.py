@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.plan.window import GONE_NEVER
+from millstream.core.instant import GONE_NEVER
 from millstream.runtime import tick
 from millstream.state.chunk import ChunkInfo
 

@@ -39,10 +39,10 @@ def explain_script(text: str) -> Iterator[str]:
             case CreateSink():
                 catalog = catalog.with_sink(statement)
             case CreateQuery():
-                compiled = compile_query(statement.select, catalog, statement.text)
+                compiled = compile_query(statement.select, catalog, statement.text, expiry=statement.expiry)
                 catalog = catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
                 yield f"-- {statement.name}\n{compiled.explain()}"
             case Select() if reads_only_finished(statement.select, catalog):
                 yield f"-- line {piece.line}\nAnswered once, by Spark SQL, over results as they stand."
             case Select():
-                yield f"-- line {piece.line}\n{compile_query(statement.select, catalog, statement.text).explain()}"
+                yield f"-- line {piece.line}\n{compile_query(statement.select, catalog, statement.text, expiry=statement.expiry).explain()}"

@@ -23,6 +23,10 @@ NEVER_BEFORE: Micros = BEGINNING - 1
 """The frontier of a stream that has none yet."""
 LAST: Micros = 253_402_300_799_999_999
 """9999-12-31T23:59:59.999999Z, the greatest instant that Spark and Python both can say."""
+GONE_NEVER: Micros = 2**62
+"""An instant after every instant that can be said: of what ends, if at all, when somebody takes it back."""
+EXACT: Micros = GONE_NEVER + 1
+"""The same, of changes whose sender takes everything back from now on, also what it said would end by itself."""
 
 UNITS: dict[str, Micros] = {
     "MICROSECOND": 1,

@@ -3,6 +3,10 @@
     instant   int64   when the change happens, nondecreasing inside a batch
     sign      int8    +1 the row enters, -1 it leaves
     rows      Arrow   the row itself, column by column
+    until     int64   when the change ends by itself, GONE_NEVER if it does not; absent where none does
+
+A change that ends counts from its instant up to the one where it ends, and nobody takes it back.  Only windows and joins that
+say so make such changes, and only until an operator that wants every change told (operators/expire.py).
 
 Inside one instant the order is free for relational operators; sources deliver rows of one
 instant in arrival order, which the ROWS windows rely on.
@@ -18,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.core.instant import Micros
+from millstream.core.instant import GONE_NEVER, Micros
 from millstream.core.schema import Schema
 
 Instants = npt.NDArray[np.int64]
@@ -30,6 +34,7 @@ class SignedBatch:
     instant: Instants
     sign: Signs
     rows: pa.RecordBatch
+    until: Instants | None = None
 
     @staticmethod
     def empty(schema: Schema) -> SignedBatch:
@@ -44,10 +49,21 @@ class SignedBatch:
         return len(self.instant)
 
     def slice(self, start: int, stop: int) -> SignedBatch:
-        return SignedBatch(self.instant[start:stop], self.sign[start:stop], self.rows.slice(start, stop - start))
+        until = None if self.until is None else self.until[start:stop]
+        return SignedBatch(self.instant[start:stop], self.sign[start:stop], self.rows.slice(start, stop - start), until)
 
     def take(self, indices: npt.NDArray[Any]) -> SignedBatch:
-        return SignedBatch(self.instant[indices], self.sign[indices], self.rows.take(pa.array(indices)))
+        until = None if self.until is None else self.until[indices]
+        return SignedBatch(self.instant[indices], self.sign[indices], self.rows.take(pa.array(indices)), until)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> SignedBatch:
+        until = None if self.until is None else self.until[mask]
+        return SignedBatch(self.instant[mask], self.sign[mask], self.rows.filter(pa.array(mask)), until)
+
+    @property
+    def ends(self) -> Instants:
+        """When each change ends by itself."""
+        return np.full(len(self), GONE_NEVER, np.int64) if self.until is None else self.until
 
     def split_by_null(self, names: Sequence[str]) -> tuple[SignedBatch, SignedBatch]:
         """The changes of rows that have a value in each of these columns, and the others."""
@@ -60,8 +76,11 @@ class SignedBatch:
             return self, self.slice(0, 0)
         return self.take(np.flatnonzero(~nothing)), self.take(np.flatnonzero(nothing))
 
+    def with_signs(self, sign: Signs) -> SignedBatch:
+        return SignedBatch(self.instant, sign, self.rows, self.until)
+
     def with_rows(self, rows: pa.RecordBatch) -> SignedBatch:
-        return SignedBatch(self.instant, self.sign, rows)
+        return SignedBatch(self.instant, self.sign, rows, self.until)
 
     def changes(self) -> Iterator[tuple[Micros, int, tuple[Any, ...]]]:
         """(instant, sign, row) one by one, as Python values: for tests and for people, never on a hot path."""
@@ -78,6 +97,7 @@ def concat(batches: Sequence[SignedBatch]) -> SignedBatch:
         np.concatenate([batch.instant for batch in batches]),
         np.concatenate([batch.sign for batch in batches]),
         pa.concat_batches([batch.rows for batch in batches]),
+        np.concatenate([batch.ends for batch in batches]) if any(batch.until is not None for batch in batches) else None,
     )
 
 

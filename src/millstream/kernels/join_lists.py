@@ -12,6 +12,16 @@ A row is known by its code (one for all equal rows) and counts how often it is t
                                     RIGHTS  how many of the right side are done
                                     PARTNER the row that a long change is to meet next, -1: the next one is none
                                     COPY    how many copies of that row it has met
+                                    TOLD    how many messages it has noted
+                                    ALIVE   how many pairs more than before will end by themselves
+
+Where rows end by themselves, they have two more places, and room for whole cache lines:
+
+                                    UNTIL   when that is
+                                    RESULTS how many pairs end with it: those with partners that end later, or at the same instant if it is
+                                            on the left
+A row's end is a change like others, with sign ENDED or its opposite, but makes no pairs; if some end with it, that is noted as a message,
+once for each instant.
 """
 
 from __future__ import annotations
@@ -24,9 +34,11 @@ import numpy.typing as npt
 from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels.compiled import AHEAD, Ints, inlined, kernel, prefetch
 
-COUNT, KEY, NEXT, BEFORE = 0, 1, 2, 3
+COUNT, KEY, NEXT, BEFORE, UNTIL, RESULTS = 0, 1, 2, 3, 4, 5
+PLACES, PLACES_WITH_ENDS = 4, 8
 HEAD, COPIES = 0, 1
-LEFTS, RIGHTS, PARTNER, COPY = 0, 1, 2, 3
+LEFTS, RIGHTS, PARTNER, COPY, TOLD, ALIVE = 0, 1, 2, 3, 4, 5
+ENDED = -2
 
 
 @inlined
@@ -60,14 +72,50 @@ def apply_changes(row: Ints, key: Ints, sign: Signs, rows: Ints, keys: Ints) -> 
 
 
 def first_place() -> Ints:
-    return np.array([0, 0, -1, 0])
+    return np.array([0, 0, -1, 0, 0, 0])
+
+
+@inlined
+def _note_end(r: int, now: int, rows: Ints, messages: Ints, place: Ints) -> None:
+    """The row has come to its end, and with it its results."""
+    if rows[r, RESULTS] > 0:
+        n = place[TOLD]
+        if n == 0 or messages[n - 1] < now:
+            messages[n] = now
+            place[TOLD] = n + 1
+        place[ALIVE] -= rows[r, RESULTS]
+        rows[r, RESULTS] = 0
+
+
+@inlined
+def _charge(left: int, right: int, pairs: int, left_rows: Ints, right_rows: Ints, place: Ints) -> None:
+    """So many pairs more, or less, end with the first of their rows."""
+    if left_rows[left, UNTIL] <= right_rows[right, UNTIL]:
+        left_rows[left, RESULTS] += pairs
+    else:
+        right_rows[right, RESULTS] += pairs
+    place[ALIVE] += pairs
+
+
+@kernel
+def most_pairs(left_key: Ints, right_key: Ints, left_keys: Ints, right_keys: Ints, seen: Ints) -> int:
+    """No less than all pairs that these changes can make.  `seen` has a place for each key, and is 0."""
+    total = 0
+    for i in range(len(left_key)):
+        total += right_keys[left_key[i], COPIES]
+        seen[left_key[i]] += 1
+    for j in range(len(right_key)):
+        total += left_keys[right_key[j], COPIES] + seen[right_key[j]]
+    for i in range(len(left_key)):
+        seen[left_key[i]] = 0
+    return total
 
 
 @kernel
 def meet(
     left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
     right_row: Ints, right_key: Ints, right_instant: Instants, right_sign: Signs, right_rows: Ints, right_keys: Ints,
-    place: Ints, most: int,
+    place: Ints, most: int, with_ends: bool, messages: Ints,
 ) -> tuple[Ints, Ints, Instants, Signs]:  # fmt: skip
     """The changes of both sides in the order of time: each meets the rows that the other side has then, and is counted in.
 
@@ -88,6 +136,17 @@ def meet(
             prefetch(right_keys, right_key[j + AHEAD])
             prefetch(left_keys, right_key[j + AHEAD])
         from_left = j == rights or (i < lefts and left_instant[i] <= right_instant[j])
+        if with_ends:
+            if from_left and abs(left_sign[i]) > 1:
+                _note_end(left_row[i], left_instant[i], left_rows, messages, place)
+                count_in(left_row[i], left_key[i], left_sign[i] // 2, left_rows, left_keys)
+                i += 1
+                continue
+            if not from_left and abs(right_sign[j]) > 1:
+                _note_end(right_row[j], right_instant[j], right_rows, messages, place)
+                count_in(right_row[j], right_key[j], right_sign[j] // 2, right_rows, right_keys)
+                j += 1
+                continue
         pairs = right_keys[left_key[i], COPIES] if from_left else left_keys[right_key[j], COPIES]
         if n + pairs > most:
             if pairs > most:
@@ -104,6 +163,8 @@ def meet(
                     left[n], right[n], instant[n] = left_row[i], r, left_instant[i]
                     sign[n] = left_sign[i] if count > 0 else -left_sign[i]
                     n += 1
+                if with_ends:
+                    _charge(left_row[i], r, count * left_sign[i], left_rows, right_rows, place)
                 r = right_rows[r, NEXT]
             count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
             i += 1
@@ -115,6 +176,8 @@ def meet(
                     left[n], right[n], instant[n] = r, right_row[j], right_instant[j]
                     sign[n] = right_sign[j] if count > 0 else -right_sign[j]
                     n += 1
+                if with_ends:
+                    _charge(r, right_row[j], count * right_sign[j], left_rows, right_rows, place)
                 r = left_rows[r, NEXT]
             count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
             j += 1
@@ -126,17 +189,23 @@ def meet(
 def meet_long(
     left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
     right_row: Ints, right_key: Ints, right_instant: Instants, right_sign: Signs, right_rows: Ints, right_keys: Ints,
-    place: Ints, most: int,
+    place: Ints, most: int, with_ends: bool, messages: Ints,
 ) -> tuple[Ints, Ints, Instants, Signs]:  # fmt: skip
     """As `meet`, for one long change: some of its pairs at a time; it is counted in after the last."""
     i, j = place[LEFTS], place[RIGHTS]
     if j == len(right_row) or (i < len(left_row) and left_instant[i] <= right_instant[j]):
         r, sign = _some_partners(right_rows, place, most)
+        if with_ends:
+            for n in range(len(r)):
+                _charge(left_row[i], r[n], sign[n] * left_sign[i], left_rows, right_rows, place)
         if place[PARTNER] < 0:
             count_in(left_row[i], left_key[i], left_sign[i], left_rows, left_keys)
             place[LEFTS] += 1
         return np.full(len(r), left_row[i]), r, np.full(len(r), left_instant[i]), sign * left_sign[i]
     r, sign = _some_partners(left_rows, place, most)
+    if with_ends:
+        for n in range(len(r)):
+            _charge(r[n], right_row[j], sign[n] * right_sign[j], left_rows, right_rows, place)
     if place[PARTNER] < 0:
         count_in(right_row[j], right_key[j], right_sign[j], right_rows, right_keys)
         place[RIGHTS] += 1

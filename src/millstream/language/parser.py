@@ -18,6 +18,7 @@ from millstream.language.change_syntax import At, parse_at, parse_delete, parse_
 from millstream.language.create_syntax import parse_create
 from millstream.language.cursor import Cursor, token_span
 from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer
+from millstream.language.expiry_syntax import split_expiry, with_expiry
 from millstream.language.statements import CreateQuery, Describe, Drop, Explain, Kind, Kinds, Select, Show, Statement
 from millstream.language.strict_parser import SyntaxFailure
 
@@ -128,6 +129,7 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
         tokens, tail = split_at(tokens)
         at = parse_at(parser.open(tail, sql))
         return _CHANGES[word](parser.open(tokens[1:], sql), parser, at)
+    tokens, expiry = split_expiry(tokens)
     cursor = parser.open(tokens, sql)
     if word in _RULES:
         cursor.accept(word)
@@ -138,7 +140,7 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
         cursor.unexpected("a statement", hint=f"Statements start with {', '.join(_OPENING_WORDS)}.", words=_OPENING_WORDS)
     if not cursor.at_end:
         parser.raise_error("unexpected token")
-    return statement
+    return with_expiry(statement, expiry, sql)
 
 
 def _drop(cursor: Cursor, parser: CqlParser) -> Drop:

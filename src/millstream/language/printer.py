@@ -33,7 +33,7 @@ def to_sql(statement: Statement) -> str:
         case CreateRelation():
             return _create_relation(statement)
         case CreateQuery():
-            return f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)} AS {_query(statement.select)}"
+            return f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)} AS {_query(statement.select)}{_expiry(statement)}"
         case CreateSink():
             target = _source("INTO", statement.format, statement.options)
             return f"CREATE SINK {_if_not_exists(statement)}{_name(statement.name)} FROM {_name(statement.source)}{target}"
@@ -78,6 +78,10 @@ def _create_relation(statement: CreateRelation) -> str:
         columns.append(f"PRIMARY KEY ({_names(statement.primary_key)})")
     head = f"CREATE RELATION {_if_not_exists(statement)}{_name(statement.name)} ({', '.join(columns)})"
     return head + _source("FROM", statement.format, statement.options)
+
+
+def _expiry(statement: CreateQuery | Select) -> str:
+    return f" WITH EXPIRY {statement.expiry}" if statement.expiry is not None else ""
 
 
 def _insert(statement: InsertValues) -> str:

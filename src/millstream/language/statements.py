@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from millstream.core.errors import Span
 from millstream.core.instant import Micros
+from millstream.plan.expiry import Expiry
 
 Kind = Literal["stream", "relation", "query", "sink"]
 Kinds = Literal["streams", "relations", "queries", "sinks"]
@@ -68,6 +69,7 @@ class CreateQuery(_Statement):
     name: str
     select: exp.Query
     if_not_exists: bool = False
+    expiry: Expiry | None = None
 
     @property
     def select_text(self) -> str:
@@ -114,6 +116,7 @@ class UpdateSet(_Statement):
 @dataclass(frozen=True)
 class Select(_Statement):
     select: exp.Query
+    expiry: Expiry | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,10 @@ class Explain(_Statement):
     @property
     def select(self) -> exp.Query:
         return self.statement.select
+
+    @property
+    def expiry(self) -> Expiry | None:
+        return self.statement.expiry
 
 
 Statement = (

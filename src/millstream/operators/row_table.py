@@ -15,7 +15,7 @@ class RowTable:
     """Rows are the same if their bits are: 0.0 and -0.0 are two rows, though as keys they are equal."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._table = KeyTable([_bits(field.type) for field in schema])
 
     def __len__(self) -> int:
@@ -35,11 +35,11 @@ class RowTable:
         """The columns of the rows behind codes in use."""
         columns = self._table.decode(codes)
         return [
-            column.view(field.type) if column.type != field.type else column for column, field in zip(columns, self._schema, strict=True)
+            column.view(field.type) if column.type != field.type else column for column, field in zip(columns, self.schema, strict=True)
         ]
 
     def rows(self, codes: Ints) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(self.columns(codes), schema=self._schema.to_arrow())
+        return pa.RecordBatch.from_arrays(self.columns(codes), schema=self.schema.to_arrow())
 
     def release(self, codes: Ints) -> None:
         """Forget these rows (each code once)."""

@@ -27,7 +27,7 @@ class FilterOp(Operator):
         mask = self._evaluator.mask(batch.rows, self._predicate_sql, self._calls)
         if mask.all():
             return batch
-        return SignedBatch(batch.instant[mask], batch.sign[mask], batch.rows.filter(pa.array(mask)))
+        return batch.filter(mask)
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         rows = input_contents()

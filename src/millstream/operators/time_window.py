@@ -10,6 +10,8 @@ row arrives, so a step costs O(rows that enter + rows that go), whatever the win
 Both queues are in timestamp order, so what enters and what goes is always a prefix.
 Inside one instant, rows leave before others enter.
 
+With `says_until` rows carry the instant at which they are gone instead, and only enter: whoever reads them takes them out.
+
 The live rows are a cache of the stream's log: snapshots do not hold them.  After a restart the
 circuit gives them back through `prime`.
 """
@@ -59,9 +61,11 @@ class RowQueue:
 
 
 class TimeWindowOp(Operator):
-    def __init__(self, schema: Schema, spec: TimeWindow) -> None:
+    def __init__(self, schema: Schema, spec: TimeWindow, *, says_until: bool = False) -> None:
         self.schema = schema
         self.spec = spec
+        self._says_until = says_until
+        self._forgets = spec.grows_only or says_until
         self._waiting = RowQueue()
         self._live = RowQueue()
 
@@ -73,12 +77,12 @@ class TimeWindowOp(Operator):
         else:
             self._waiting.append(ts, rows)
             entering = self._waiting.pop_before(self.spec.first_entering_after(frontier))
-        if not self.spec.grows_only:
+        if not self._forgets:
             for entered_ts, entered_rows in entering:
                 self._live.append(entered_ts, entered_rows)
-        leaving = [] if self.spec.grows_only else self._live.pop_before(self.spec.first_gone_after(frontier))
+        leaving = [] if self._forgets else self._live.pop_before(self.spec.first_gone_after(frontier))
         changes = [_signed(self.spec.gone(old), -1, rows) for old, rows in leaving]
-        changes += [_signed(self.spec.enters(new), +1, rows) for new, rows in entering]
+        changes += [_signed(self.spec.enters(new), +1, rows, self.spec.gone(new) if self._says_until else None) for new, rows in entering]
         return merge_by_instant(changes) if changes else SignedBatch.empty(self.schema)
 
     def prime(self, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
@@ -86,13 +90,13 @@ class TimeWindowOp(Operator):
         ts, rows = self._admitted(ts, rows)
         entered = int(np.searchsorted(ts, self.spec.first_entering_after(frontier), side="left"))
         self._waiting.append(ts[entered:], rows.slice(entered))
-        if not self.spec.grows_only:
+        if not self._forgets:
             gone = min(entered, int(np.searchsorted(ts, self.spec.first_gone_after(frontier), side="left")))
             self._live.append(ts[gone:entered], rows.slice(gone, entered - gone))
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
-        if self.spec.grows_only:
-            raise NotSupported("an unbounded window does not keep its rows: the log does")
+        if self._forgets:
+            raise NotSupported("this window does not keep its rows: the log does, or whoever reads it")
         return self._live.to_batch(self.schema)
 
     def state_rows(self) -> int:
@@ -105,5 +109,5 @@ class TimeWindowOp(Operator):
         return ts[kept], rows.filter(pa.array(kept))
 
 
-def _signed(instant: Instants, sign: int, rows: pa.RecordBatch) -> SignedBatch:
-    return SignedBatch(instant, np.full(len(instant), sign, np.int8), rows)
+def _signed(instant: Instants, sign: int, rows: pa.RecordBatch, until: Instants | None = None) -> SignedBatch:
+    return SignedBatch(instant, np.full(len(instant), sign, np.int8), rows, until)

@@ -37,6 +37,7 @@ from millstream.plan.physical import (
     AggregateExec,
     AsOfJoinExec,
     Exec,
+    ExpireExec,
     FilterExec,
     FilterStep,
     Fragment,
@@ -140,8 +141,11 @@ def describe(node: Exec) -> str:
         case ProjectExec():
             return f"Project {', '.join(f'{column.sql} AS {column.name}' for column in node.columns)}"
         case WindowExec():
-            holds = "holds nothing" if node.spec.grows_only else "holds its rows"
-            return f"Window {node.spec}, {holds}"
+            holds = "holds nothing" if node.spec.grows_only or node.says_until else "holds its rows"
+            return f"Window {node.spec}, {'rows say when they end, ' if node.says_until else ''}{holds}"
+        case ExpireExec():
+            when = "when the next arrives" if node.by_input else "when told"
+            return f"Take back rows that have ended, {when}, holds them until then"
         case AggregateExec():
             return f"Aggregate by ({', '.join(node.keys)}): {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per group"
         case OverExec():
@@ -149,7 +153,8 @@ def describe(node: Exec) -> str:
         case TopKExec():
             return f"{_top_k(node)}, holds its rows in order"
         case JoinExec():
-            return f"Join {_keys(node.keys)}, holds the rows of both sides"
+            ends = f", pairs end {node.ends}" if node.ends is not None else ""
+            return f"Join {_keys(node.keys)}{ends}, holds the rows of both sides"
         case AsOfJoinExec():
             return f"{_asof(node)}, holds the rows of both sides in order"
         case ThresholdExec():

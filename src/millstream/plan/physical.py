@@ -136,6 +136,16 @@ class WindowExec:
     input: Exec
     spec: WindowSpec
     schema: Schema
+    says_until: bool = False  # rows say when they are gone, instead of being taken back
+
+
+@dataclass(frozen=True)
+class ExpireExec:
+    """Takes back what says when it ends."""
+
+    input: Exec
+    by_input: bool  # when the next row arrives; else when it is told
+    schema: Schema
 
 
 @dataclass(frozen=True)
@@ -166,12 +176,17 @@ class TopKExec:
     schema: Schema
 
 
+Ends = Literal["silently", "with messages", "with piggybacked messages"]
+
+
 @dataclass(frozen=True)
 class JoinExec:
     left: Exec
     right: Exec
     keys: tuple[JoinKey, ...]
     schema: Schema
+    ends: Ends | None = None  # its pairs say when they end
+    may_become_exact: bool = False  # if there get to be too many that do
 
 
 @dataclass(frozen=True)
@@ -243,6 +258,7 @@ Exec = (
     | FilterExec
     | ProjectExec
     | WindowExec
+    | ExpireExec
     | AggregateExec
     | OverExec
     | TopKExec
@@ -325,6 +341,17 @@ def functions(node: Exec) -> frozenset[PythonFunction]:
     return here.union(*(functions(child) for child in inputs(node)))
 
 
+def messages_of(node: Exec) -> Ends | None:
+    """How those who read it learn when its rows have ended, if these say it."""
+    match node:
+        case JoinExec():
+            return node.ends
+        case FilterExec() | ProjectExec():
+            return messages_of(node.input)
+        case _:
+            return None
+
+
 def contents_fragment(plan: PhysicalPlan) -> int | None:
     """The fragment whose operators can tell the current relation, if any: netting changes no contents, so look below it."""
     number, node = len(plan.fragments) - 1, plan.fragments[-1].root
@@ -346,6 +373,8 @@ def keeps_contents(node: Exec) -> bool:
         case WindowExec():
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
+            return False
+        case ExpireExec():
             return False
         case OverExec() | TopKExec() | AsOfJoinExec() | ThresholdExec():
             return False

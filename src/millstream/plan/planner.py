@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from millstream.core.errors import NotSupported
+from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry, above_rows, ending
 from millstream.plan.expression import Named, column
 from millstream.plan.function_calls import without_calls
 from millstream.plan.logical import (
@@ -47,7 +48,9 @@ from millstream.plan.physical import (
     ByKey,
     ComputedColumn,
     Distribution,
+    Ends,
     Exec,
+    ExpireExec,
     FilterExec,
     FilterStep,
     Fragment,
@@ -83,17 +86,28 @@ class _Placed:
     append_only: bool
 
 
-def plan_physical(query: BoundQuery, partition_by: Mapping[str, tuple[str, ...]]) -> PhysicalPlan:
+_ENDS: dict[Expiry, Ends | None] = {
+    "negative": None,
+    "time_message": "with messages",
+    "piggyback": "with piggybacked messages",
+    "input_triggered": "silently",
+}
+
+
+def plan_physical(query: BoundQuery, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry = DEFAULT_EXPIRY) -> PhysicalPlan:
     """`partition_by` says for each stream by which of its columns the log is split at ingest (none: it is not)."""
-    planner = _Planner(partition_by)
+    planner = _Planner(partition_by, expiry)
     placed = planner.root(query.plan)
     fragments = (*planner.fragments, Fragment(_stage(placed.node, planner.fragments), placed.node, None))
     return PhysicalPlan(fragments, placed.append_only)
 
 
 class _Planner:
-    def __init__(self, partition_by: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry) -> None:
         self.partition_by = partition_by
+        self._ends = _ENDS[expiry]
+        # who learns the time from arrivals must see all of them, or answers would depend on the number of buckets
+        self._by_input = expiry == "input_triggered"
         self.fragments: list[Fragment] = []
 
     def root(self, plan: Plan) -> _Placed:
@@ -140,6 +154,7 @@ class _Planner:
         names = {field.name: name for name, field in scan.columns}
         keys = self.partition_by.get(scan.source, ())
         spread: Distribution = ByKey(tuple(names[key] for key in keys)) if keys and all(key in names for key in keys) else Anywhere()
+        spread = Single() if self._by_input else spread
         columns = tuple((field.name, name, field.type) for name, field in scan.columns)
         split = isinstance(spread, ByKey)
         source = SourceExec(scan.source, scan.kind, scan.retracts, columns, (), scan.schema, spread, split_at_ingest=split)
@@ -152,7 +167,10 @@ class _Planner:
             below = self._meet(below, plan.spec.partition_by)  # who is among the newest is decided where all of them are
             below = replace(below, node=_with_ties_by_value(below.node))
         grows_only = plan.spec.grows_only
-        return replace(below, node=WindowExec(below.node, plan.spec, plan.schema), netted=grows_only, append_only=grows_only)
+        node: Exec = WindowExec(below.node, plan.spec, plan.schema)
+        if self._by_input:
+            node = _expired(ending(node), node)
+        return replace(below, node=node, netted=grows_only, append_only=grows_only)
 
     def _aggregate(self, plan: Aggregate) -> _Placed:
         below = self._meet(self._place(plan.input), plan.keys)
@@ -172,7 +190,12 @@ class _Planner:
     def _join(self, plan: Join) -> _Placed:
         left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)
         append_only = left.append_only and right.append_only
-        node = JoinExec(left.node, right.node, plan.keys, plan.schema)
+        node: Exec = JoinExec(left.node, right.node, plan.keys, plan.schema)
+        sides = [ending(side.node) for side in (left, right)]
+        if self._ends is not None and any(sides):
+            one, other = (new or old.node for new, old in zip(sides, (left, right), strict=True))
+            join = JoinExec(one, other, plan.keys, plan.schema, self._ends, may_become_exact=not self._by_input)
+            node = ExpireExec(join, self._by_input, plan.schema)
         return _Placed(node, left.distribution, netted=append_only, append_only=append_only)
 
     def _asof_join(self, plan: AsOfJoin) -> _Placed:
@@ -190,6 +213,8 @@ class _Planner:
 
     def _side_by_side(self, left: _Placed, right: _Placed, keys: Sequence[JoinKey]) -> tuple[_Placed, _Placed]:
         """Rows that can meet end up in one bucket: both sides split by the same of the keys, as one of them is already if possible."""
+        if self._by_input:
+            return self._gathered(left), self._gathered(right)
         by_left, by_right = {key.left: key for key in keys}, {key.right: key for key in keys}
         if not keys or not all(_hashable(left.node.schema[key.left].type) for key in keys):
             return self._gathered(left), self._gathered(right)
@@ -206,7 +231,9 @@ class _Planner:
             inputs = [self._gathered(placed) for placed in inputs]  # a fragment runs in one bucket, or in all
         spreads = {placed.distribution for placed in inputs}
         append_only = all(placed.append_only for placed in inputs)
-        node = UnionExec(tuple(placed.node for placed in inputs), plan.schema)
+        node: Exec = UnionExec(tuple(placed.node for placed in inputs), plan.schema)
+        if self._by_input:
+            node = _expired(ending(node), node)
         return _Placed(node, spreads.pop() if len(spreads) == 1 else Anywhere(), netted=append_only, append_only=append_only)
 
     def _split(self, placed: _Placed, spread: Distribution) -> _Placed:
@@ -262,7 +289,7 @@ def _filter(below: _Placed, plan: Filter) -> _Placed:
     (sql,), calls = without_calls([plan.predicate], plan.input.schema.names)
     if isinstance(below.node, SourceExec):
         return replace(below, node=replace(below.node, prefix=(*below.node.prefix, FilterStep(sql, calls))))
-    return replace(below, node=FilterExec(below.node, sql, plan.schema, calls))
+    return replace(below, node=above_rows(below.node, lambda node: FilterExec(node, sql, plan.schema, calls)))
 
 
 def _project(below: _Placed, plan: Project) -> _Placed:
@@ -280,7 +307,12 @@ def _project(below: _Placed, plan: Project) -> _Placed:
         return replace(below, node=source, distribution=spread)
     tells_rows_apart = set(renamed) == set(below.node.schema.names)
     netted = below.append_only or (below.netted and tells_rows_apart)
-    return _Placed(ProjectExec(below.node, columns, plan.schema, calls), spread, netted, below.append_only)
+    node = above_rows(below.node, lambda node: ProjectExec(node, columns, plan.schema, calls))
+    return _Placed(node, spread, netted, below.append_only)
+
+
+def _expired(ends: Exec | None, otherwise: Exec) -> Exec:
+    return ExpireExec(ends, True, ends.schema) if ends is not None else otherwise
 
 
 def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:

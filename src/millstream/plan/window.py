@@ -19,11 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millstream.core.instant import LAST, Micros, format_duration, format_instant
+from millstream.core.instant import GONE_NEVER, LAST, Micros, format_duration, format_instant
 from millstream.core.signed_batch import Instants
-
-GONE_NEVER: Micros = 2**62
-"""An instant after every instant that can be said."""
 
 
 @dataclass(frozen=True, slots=True)

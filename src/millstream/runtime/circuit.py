@@ -20,7 +20,8 @@ from millstream.core.signed_batch import Instants, SignedBatch
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
-from millstream.operators.join import MOST_PAIRS, JoinOp
+from millstream.operators.expire import ExpireOp
+from millstream.operators.join import MOST_ENDING, MOST_PAIRS, JoinOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
@@ -38,6 +39,7 @@ from millstream.plan.physical import (
     AggregateExec,
     AsOfJoinExec,
     Exec,
+    ExpireExec,
     FilterExec,
     JoinExec,
     NegateExec,
@@ -54,20 +56,34 @@ from millstream.plan.physical import (
     UnionExec,
     WindowExec,
     inputs,
+    messages_of,
 )
 from millstream.plan.window import RowsWindow
-from millstream.runtime.nodes import Node, OperatorProfile, PairNode, RowWiseNode, RStreamNode, StepNode, TwoInputNode, UnionNode
-from millstream.runtime.queues import Queue
+from millstream.runtime.nodes import (
+    ExpireNode,
+    Node,
+    OperatorProfile,
+    PairNode,
+    RowWiseNode,
+    RStreamNode,
+    StepNode,
+    TwoInputNode,
+    UnionNode,
+)
+from millstream.runtime.queues import PiggybackQueue, Queue
 from millstream.runtime.schedulers import Fifo, Scheduler
 
 _OneInput = WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec
-_Inner = _OneInput | FilterExec | ProjectExec | JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | RStreamExec
+_Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | RStreamExec
 
 
 class Circuit:
-    def __init__(self, root: Exec, evaluator: Evaluator, pairs_a_piece: int = MOST_PAIRS, scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self, root: Exec, evaluator: Evaluator, pairs_a_piece: int = MOST_PAIRS, scheduler: Scheduler | None = None,
+        most_ending: int = MOST_ENDING,
+    ) -> None:  # fmt: skip
         self._evaluator = evaluator
-        self._pairs_a_piece = pairs_a_piece
+        self._pairs_a_piece, self._most_ending = pairs_a_piece, most_ending
         self._scheduler = scheduler or Fifo()
         self.inputs: list[SourceExec | ReceiveExec] = []
         self.nodes: list[Node] = []  # each behind those that it reads
@@ -82,12 +98,28 @@ class Circuit:
 
         The first step also tells what the query answers before any event, at the beginning of time.
         """
+        self.put(batches, frontier)
+        while self.turn() is not None:
+            pass
+        return self.take()
+
+    def put(self, batches: Sequence[SignedBatch], frontier: Micros) -> None:
+        """What the inputs have; nothing runs yet."""
         self._at = frontier
         for batch, queues in zip(batches, self._feeds, strict=True):
             for queue in queues:
                 queue.put(batch, frontier)
-        while (chosen := self._scheduler.choose(self.nodes)) is not None:
-            self.nodes[chosen].run(self._scheduler.rows_a_slice)
+
+    def turn(self) -> Node | None:
+        """One turn of the operator that the scheduler chooses; None if nothing waits."""
+        chosen = self._scheduler.choose(self.nodes)
+        if chosen is None:
+            return None
+        self.nodes[chosen].run(self._scheduler.rows_a_slice)
+        return self.nodes[chosen]
+
+    def take(self) -> SignedBatch:
+        """What has come out since the last call."""
         return self._output.take_all()
 
     def prime(self, position: int, ts: Instants, rows: pa.RecordBatch, frontier: Micros) -> None:
@@ -142,7 +174,8 @@ class Circuit:
         """A new queue for what this part of the plan makes."""
         if node not in self._built:
             self._built[node] = self._new(node)
-        source, queue = self._built[node], Queue(node.schema)
+        source = self._built[node]
+        queue = PiggybackQueue(node.schema) if messages_of(node) == "with piggybacked messages" else Queue(node.schema)
         (self._feeds[source] if isinstance(source, int) else source.outputs).append(queue)
         return queue
 
@@ -164,7 +197,10 @@ class Circuit:
         name = describe(node)
         match node:
             case JoinExec():
-                operator = JoinOp(node.left.schema, node.right.schema, node.keys, node.schema)
+                operator = JoinOp(
+                    node.left.schema, node.right.schema, node.keys, node.schema, with_ends=node.ends is not None,
+                    tells_ends=node.ends not in (None, "silently"), most_ending=self._most_ending if node.may_become_exact else None,
+                )  # fmt: skip
                 return PairNode(name, operator, self._pairs_a_piece, *queues)
             case AsOfJoinExec():
                 nearest = AsOfJoinOp(
@@ -174,6 +210,8 @@ class Circuit:
                 return TwoInputNode(name, nearest, *queues)
             case ThresholdExec():
                 return TwoInputNode(name, ThresholdOp(node.left.schema, node.right.schema, node.keys, node.match), *queues)
+            case ExpireExec():
+                return ExpireNode(name, ExpireOp(node.schema, by_input=node.by_input), queues[0])
             case UnionExec():
                 return UnionNode(name, node.schema, queues)
             case RStreamExec():
@@ -190,7 +228,9 @@ class Circuit:
     def _operator(self, node: _OneInput) -> Operator:
         match node:
             case WindowExec():
-                return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else TimeWindowOp(node.schema, node.spec)
+                if isinstance(node.spec, RowsWindow):
+                    return RowsWindowOp(node.schema, node.spec)
+                return TimeWindowOp(node.schema, node.spec, says_until=node.says_until)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
             case OverExec():

@@ -9,6 +9,7 @@ from sqlglot import exp
 from millstream.core.schema import Field
 from millstream.language.binder import bind_query
 from millstream.language.catalog import Catalog
+from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.explain import explain
 from millstream.plan.logical import BoundQuery, Plan
 from millstream.plan.physical import PhysicalPlan
@@ -37,8 +38,10 @@ class Compiled:
         return explain(self.bound, self.rewritten, self.physical)
 
 
-def compile_query(select: exp.Expr, catalog: Catalog, sql: str, *, rules_off: frozenset[str] = frozenset()) -> Compiled:
+def compile_query(
+    select: exp.Expr, catalog: Catalog, sql: str, *, rules_off: frozenset[str] = frozenset(), expiry: Expiry | None = None
+) -> Compiled:
     bound = bind_query(select, catalog, sql)
     rewritten = rewrite(bound.plan, off=rules_off)
     partition_by = {stream.name: stream.partition_by for stream in catalog.streams}
-    return Compiled(bound, rewritten, plan_physical(replace(bound, plan=rewritten), partition_by))
+    return Compiled(bound, rewritten, plan_physical(replace(bound, plan=rewritten), partition_by, expiry or DEFAULT_EXPIRY))

@@ -18,27 +18,30 @@ import numpy as np
 
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
-from millstream.core.signed_batch import SignedBatch, merge_by_instant
+from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.operators.asof_join import AsOfJoinOp
+from millstream.operators.expire import ExpireOp
 from millstream.operators.join import JoinOp
 from millstream.operators.net import netted
 from millstream.operators.operator import Operator
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.threshold import ThresholdOp
-from millstream.runtime.queues import Queue
+from millstream.runtime.queues import NO_MESSAGES, Queue
 
-Stateful = Operator | JoinOp | AsOfJoinOp | ThresholdOp | RStreamOp
+Stateful = Operator | ExpireOp | JoinOp | AsOfJoinOp | ThresholdOp | RStreamOp
 
 
 @dataclass
 class Profile:
-    """What an operator has done: changes that it took and sent, by sign, and the time it needed."""
+    """What an operator has done: changes that it took and sent, by sign, time messages likewise, and the time it needed."""
 
     entering: int = 0
     leaving: int = 0
     sent_entering: int = 0
     sent_leaving: int = 0
+    messages: int = 0
+    sent_messages: int = 0
     seconds: float = 0.0
     turns: int = 0
 
@@ -87,7 +90,7 @@ class Node(ABC):
         self.outputs: list[Queue] = []
         self.readers: list[int] = []
         self.profile = Profile()
-        self._told = Profile()
+        self._reported = Profile()
         self._done: Micros = NEVER_BEFORE
 
     @property
@@ -111,7 +114,7 @@ class Node(ABC):
 
     def news(self) -> Profile:
         """What it has done since the last call."""
-        found, self._told = self.profile.since(self._told), replace(self.profile)
+        found, self._reported = self.profile.since(self._reported), replace(self.profile)
         return found
 
     def start_at(self, instant: Micros) -> None:
@@ -125,10 +128,20 @@ class Node(ABC):
     def _known(self) -> Micros:
         return min(queue.upto for queue in self.inputs)
 
-    def _put(self, batch: SignedBatch, upto: Micros) -> None:
+    def _put(self, batch: SignedBatch, upto: Micros, messages: Instants = NO_MESSAGES) -> None:
         self.profile.sent(batch)
+        self.profile.sent_messages += len(messages)
         for queue in self.outputs:
-            queue.put(batch, upto)
+            queue.put(batch, upto, messages)
+
+    def _told(self, upto: Micros) -> Instants:
+        """The instants at which rows of an input have ended."""
+        told = []
+        for queue in self.inputs:
+            instants, taken = queue.take_messages(upto)
+            self.profile.messages += taken
+            told.append(instants)
+        return told[0] if len(told) == 1 else np.unique(np.concatenate(told))
 
     def _taken(self, rows: int | None) -> tuple[list[SignedBatch], Micros]:
         """The changes of whole instants, and the last of these instants."""
@@ -182,7 +195,22 @@ class RowWiseNode(Node):
         batch = queue.take_all() if end is None else queue.take(end)
         self.profile.took([batch])
         self._done = queue.upto if end is None else min(end, queue.upto)
-        self._put(self.operator.step(batch, self._done) if len(batch) else SignedBatch.empty(self.schema), self._done)
+        # of an instant that is not complete there may be messages to come, before rows that are there already
+        told = self._told(self._done)
+        self._put(self.operator.step(batch, self._done) if len(batch) else SignedBatch.empty(self.schema), self._done, told)
+
+
+class ExpireNode(Node):
+    """Takes back what has ended."""
+
+    def __init__(self, name: str, operator: ExpireOp, queue: Queue) -> None:
+        super().__init__(name, operator.schema, [queue], operator)
+        self.operator = operator
+
+    def _turn(self, rows: int | None) -> None:
+        (batch,), self._done = self._taken(rows)
+        told = self._told(self._done)
+        self._put(self.operator.step(batch, int(told[-1]) if len(told) else NEVER_BEFORE), self._done)
 
 
 class PairNode(Node):
@@ -202,14 +230,15 @@ class PairNode(Node):
     def _turn(self, rows: int | None) -> None:
         if self._pieces is None:
             (left, right), self._upto = self._taken(rows)
-            self._pieces = self.operator.pieces(left, right, self._pairs_a_piece)
+            self._told(self._upto)  # a join knows itself when its rows end
+            self._pieces = self.operator.pieces(left, right, self._upto, self._pairs_a_piece)
         piece = next(self._pieces, None)
         if piece is not None:
             # its last instant may go on in the next piece
-            self._put(piece, int(piece.instant[-1]) - 1 if len(piece) else self._done)
+            self._put(piece, int(piece.instant[-1]) - 1 if len(piece) else self._done, self.operator.take_messages())
             return
         self._pieces, self._done = None, self._upto
-        self._put(SignedBatch.empty(self.schema), self._upto)
+        self._put(SignedBatch.empty(self.schema), self._upto, self.operator.take_messages())
 
 
 class TwoInputNode(Node):

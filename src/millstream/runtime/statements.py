@@ -12,16 +12,17 @@ from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
-from sqlglot import exp
 
 from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported, TypeMismatch
 from millstream.core.instant import LAST, Micros
 from millstream.core.schema import type_from_name, type_name
 from millstream.language import statements as ast
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.language.expiry_syntax import with_default_expiry
 from millstream.language.parser import parse_one
 from millstream.language.printer import to_sql
 from millstream.language.python_functions import functions_in
+from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
@@ -45,8 +46,11 @@ class SourceManager(Protocol):
 
 
 class Statements:
-    def __init__(self, engine: Engine, sources: SourceManager | None, rules_off: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, engine: Engine, sources: SourceManager | None, rules_off: frozenset[str] = frozenset(), expiry: Expiry = DEFAULT_EXPIRY
+    ) -> None:
         self._engine = engine
+        self._expiry = expiry
         self._rules_off = rules_off
         self._sources = sources
         self._file = CatalogFile(engine.location.catalog_path)
@@ -67,6 +71,7 @@ class Statements:
     # --- statements
 
     def run(self, statement: ast.Statement) -> RunningQuery | pa.Table | None:
+        statement = with_default_expiry(statement, self._expiry)
         with self._engine.lock:
             match statement:
                 case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink():
@@ -82,13 +87,13 @@ class Statements:
                 case ast.Describe():
                     return describe(self.catalog.find(statement.name, statement.place("name"), statement.text))
                 case ast.Explain():
-                    return pa.table({"plan": self._compiled(statement.select, statement.text).explain().splitlines()})
+                    return pa.table({"plan": self._compiled(statement).explain().splitlines()})
         return None
 
     def explain(self, sql: str) -> str:
-        statement = parse_one(sql)
+        statement = with_default_expiry(parse_one(sql), self._expiry)
         if isinstance(statement, ast.Select | ast.CreateQuery | ast.Explain):
-            return self._compiled(statement.select, statement.text).explain()
+            return self._compiled(statement).explain()
         raise NotSupported("only a query has a plan", hint="Give a SELECT or a CREATE QUERY.")
 
     def query(self, name: str) -> RunningQuery:
@@ -118,7 +123,7 @@ class Statements:
                 )
         statement = parse_one(saved.sql)
         assert isinstance(statement, ast.CreateQuery)
-        return self._compiled(statement.select, statement.text, replace(catalog, functions={**_absent(saved), **catalog.functions}))
+        return self._compiled(statement, replace(catalog, functions={**_absent(saved), **catalog.functions}))
 
     def _saved(self, incarnation: str) -> CatalogEntry:
         return next(saved for saved in self._file.entries if str(saved.id) == incarnation)
@@ -209,13 +214,15 @@ class Statements:
     def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
         # no function outlives its program: a query that calls some waits until they are registered again
         known = replace(self.catalog, functions=_absent(self._saved(incarnation))) if reopening else self.catalog
-        compiled = self._compiled(statement.select, statement.text, known)
+        compiled = self._compiled(statement, known)
         self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
         add = self._engine.add_query if reopening else self._engine.create_query
         return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
 
-    def _compiled(self, select: exp.Expr, sql: str, catalog: Catalog | None = None) -> Compiled:
-        return compile_query(select, catalog or self.catalog, sql, rules_off=self._rules_off)
+    def _compiled(self, statement: ast.Select | ast.CreateQuery | ast.Explain, catalog: Catalog | None = None) -> Compiled:
+        return compile_query(
+            statement.select, catalog or self.catalog, statement.text, rules_off=self._rules_off, expiry=statement.expiry
+        )  # fmt: skip
 
     def _drop(self, statement: ast.Drop) -> None:
         if statement.if_exists and statement.name not in self.catalog:
@@ -254,7 +261,7 @@ class Statements:
     def _select(self, statement: ast.Select) -> RunningQuery | pa.Table:
         if reads_only_finished(statement.select, self.catalog):
             return run_once(statement.select, self.catalog, self._finished_table, self._engine.runner, statement.text)
-        compiled = self._compiled(statement.select, statement.text)
+        compiled = self._compiled(statement)
         number = self._anonymous + 1
         while f"query_{number}" in self.catalog or f"query_{number}" in self._engine.queries:
             number += 1

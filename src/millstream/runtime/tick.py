@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from millstream.core.errors import InternalError, MillstreamError
-from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
+from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
-from millstream.plan.window import GONE_NEVER
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
 from millstream.runtime.nodes import OperatorProfile
 from millstream.runtime.runner import Runner

@@ -40,8 +40,8 @@ def warm_up(evaluator: Evaluator) -> None:
     for keys in (("k",), ("i",), ("k", "i"), ()):
         AggregateOp(_SCHEMA, keys, _CALLS).step(arrivals, 0)
     for key in ("k", "i"):
-        join = JoinOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], Schema((*_SCHEMA, *_OTHER)))
+        join = JoinOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], Schema((*_SCHEMA, *_OTHER)), with_ends=True, most_ending=1 << 10)
         other = arrivals.with_rows(rows.rename_columns(list(_OTHER.names)))
-        join.step(arrivals, other)
-        join.step(arrivals, other)
+        join.step(arrivals, other, 0)
+        join.step(arrivals, other, 1)
     RowsWindowOp(_SCHEMA, RowsWindow("ROWS 1", 1, ("k",))).step(arrivals, 0)

@@ -23,7 +23,8 @@ from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch, concat
 from millstream.operators.evaluator import Evaluator
-from millstream.operators.join import MOST_PAIRS
+from millstream.operators.join import MOST_ENDING, MOST_PAIRS
+from millstream.operators.pending import PendingRows
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
@@ -37,9 +38,8 @@ from millstream.runtime.messages import (
     StageResult,
     StageTask,
 )
-from millstream.runtime.pending import PendingRows
 from millstream.runtime.results import net_rows
-from millstream.runtime.schedulers import Scheduler, new_scheduler
+from millstream.runtime.schedulers import new_scheduler
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
 from millstream.runtime.substeps import MOST_ROWS, substeps
 from millstream.runtime.warm_up import warm_up
@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 class FragmentCache:
     """One fragment of one query in one bucket: its circuit, the rows that wait, and where it is."""
 
-    def __init__(self, task: FragmentTask, evaluator: Evaluator, pairs_a_piece: int, scheduler: Scheduler) -> None:
-        self.circuit = Circuit(task.fragment.root, evaluator, pairs_a_piece, scheduler)
+    def __init__(self, task: FragmentTask, circuit: Circuit) -> None:
+        self.circuit = circuit
         self.pending = {i: PendingRows(node.schema) for i, node in enumerate(self.circuit.inputs) if isinstance(node, SourceExec)}
         self.at = task.at
         self.taken = dict.fromkeys(self.pending, -1)  # the last sequence number taken in, per source
@@ -68,8 +68,11 @@ class FragmentCache:
 class Worker:
     """Lives as long as its process; `run_stage` is what a Spark task calls."""
 
-    def __init__(self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None) -> None:
+    def __init__(
+        self, rows_a_step: int = MOST_ROWS, pairs_a_piece: int = MOST_PAIRS, rows_a_slice: int | None = None, most_ending: int = MOST_ENDING
+    ) -> None:
         """`rows_a_slice` is that of every scheduler, where it is not None."""
+        self._most_ending = most_ending
         self._rows_a_slice = rows_a_slice
         self._rows_a_step = rows_a_step
         self._pairs_a_piece = pairs_a_piece
@@ -127,7 +130,8 @@ class Worker:
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
         scheduler = new_scheduler(task.scheduler)
         scheduler.rows_a_slice = self._rows_a_slice or scheduler.rows_a_slice
-        cache = FragmentCache(fragment, self._evaluator, self._pairs_a_piece, scheduler)
+        circuit = Circuit(fragment.fragment.root, self._evaluator, self._pairs_a_piece, scheduler, self._most_ending)
+        cache = FragmentCache(fragment, circuit)
         self._take_in(cache, task, fragment.feeds)
         if how.snapshot is not None:
             cache.circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))

@@ -39,6 +39,10 @@ class PendingRows:
         self._runs = kept
         return merge_by_instant(released)
 
+    def all(self) -> SignedBatch:
+        """Everything that waits, by (ts, arrival)."""
+        return merge_by_instant([SignedBatch.empty(self._schema), *self._runs])
+
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
