@@ -33,6 +33,7 @@ from millstream.operators.python_calls import called
 from millstream.plan.duckdb_sql import duckdb_type
 from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
+from millstream.runtime.clock import Clock
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.substeps import MOST_ROWS
@@ -84,10 +85,12 @@ def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
 
 def open_inline(
     path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = (),
-    scheduler: SchedulerName = "fifo", expiry: Expiry = DEFAULT_EXPIRY,
+    scheduler: SchedulerName = "fifo", expiry: Expiry = DEFAULT_EXPIRY, clock: Clock | None = None, sys_interval: float | None = 1.0,
 ) -> Database:  # fmt: skip
-    place = Location.open(path, buckets=buckets)
-    return Database(place, runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler, expiry=expiry)
+    return Database(
+        Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler, expiry=expiry,
+        clock=clock, sys_interval=sys_interval,
+    )  # fmt: skip
 
 
 def _ours(error: duckdb.Error, sql: str, columns: Iterable[str]) -> MillstreamError:

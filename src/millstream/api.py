@@ -40,11 +40,13 @@ from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
+from millstream.runtime.clock import Clock
 from millstream.runtime.engine import Engine
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.statements import Statements
+from millstream.runtime.statistics import query_statistics
 from millstream.runtime.ticker import Ticker
 from millstream.spark.functions import declared_function
 from millstream.spark.session import create_session
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
 
 Instant = dt.datetime | int
 """An aware datetime (naive ones are UTC), or microseconds since 1970."""
+
+
+DEFAULT_SYS_INTERVAL = 1.0
 
 
 class Change(NamedTuple):
@@ -83,6 +88,7 @@ def connect(
     rules_off: Iterable[str] = (),
     scheduler: SchedulerName = "fifo",
     expiry: Expiry = DEFAULT_EXPIRY,
+    sys_interval: float | None = DEFAULT_SYS_INTERVAL,
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
@@ -91,8 +97,12 @@ def connect(
     `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
     `scheduler` says in which order the operators of a query run: fifo, round_robin, greedy or chain; answers are the same.
     `expiry` says how operators learn that rows have left their windows, for queries that have no WITH EXPIRY of their own.
+    `sys_interval` is the least time in seconds between two reports on the system stream SYS while a query reads it; with None
+    there are none.  Where ticks happen only in `flush`, each `flush` reports.
     """
-    _check_options(location, buckets, tick_interval)
+    _check_options(location, buckets)
+    _check_interval("tick_interval", tick_interval, "With None ticks happen only in flush.")
+    _check_interval("sys_interval", sys_interval, "With None nothing is reported on SYS.")
     _check_rules(rules_off)
     _check_one_of("scheduler", scheduler, get_args(SchedulerName))
     _check_one_of("expiry", expiry, EXPIRIES)
@@ -105,24 +115,23 @@ def connect(
         runner.warm_up()
         return Database(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
-            scheduler=scheduler, expiry=expiry,
+            scheduler=scheduler, expiry=expiry, sys_interval=sys_interval,
         )  # fmt: skip
     except BaseException:
         place.close()
         raise
 
 
-def _check_options(location: object, buckets: object, tick_interval: object) -> None:
+def _check_options(location: object, buckets: object) -> None:
     if location is not None and not isinstance(location, str | os.PathLike):
         raise ConfigInvalid(f"the location is the name of a directory, not {location!r}", hint="Leave it away for a temporary one.")
     if buckets is not None and (not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1):
         raise ConfigInvalid(f"buckets must be a positive integer, not {buckets!r}", hint="Leave it away for one per core.")
-    if tick_interval is not None and (
-        not isinstance(tick_interval, int | float) or isinstance(tick_interval, bool) or not 0 < tick_interval < math.inf
-    ):
-        raise ConfigInvalid(
-            f"tick_interval must be a positive number of seconds, not {tick_interval!r}", hint="With None ticks happen only in flush."
-        )
+
+
+def _check_interval(name: str, seconds: object, hint: str) -> None:
+    if seconds is not None and (not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < math.inf):
+        raise ConfigInvalid(f"{name} must be a positive number of seconds, not {seconds!r}", hint=hint)
 
 
 def _check_rules(names: Iterable[str]) -> None:
@@ -150,10 +159,13 @@ class Database:
         rules_off: Iterable[str] = (),
         scheduler: SchedulerName = "fifo",
         expiry: Expiry = DEFAULT_EXPIRY,
+        sys_interval: float | None = DEFAULT_SYS_INTERVAL,
+        clock: Clock | None = None,
     ) -> None:
         self._location = location
         self._temporary = temporary
-        self._engine = Engine(location, runner, scheduler)
+        # whoever says when to tick, says with it when to report
+        self._engine = Engine(location, runner, scheduler, clock, sys_interval if tick_interval or sys_interval is None else 0.0)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._statements = Statements(self._engine, self._sources, frozenset(rules_off), expiry)
@@ -186,6 +198,7 @@ class Database:
         return [Query(self, query) for query in self._engine.queries.values()]
 
     def streams(self) -> list[StreamInfo]:
+        """Those that were created; SYS is there in any case."""
         self._check_open()
         return [
             StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_accepted, stream.log.late_total)
@@ -398,30 +411,9 @@ class Query:
         return self._database.explain(self.sql)
 
     def stats(self) -> dict[str, Any]:
-        """Counts since the query was created or the database opened, whichever is later."""
-        stats = self._running.stats
-        return {
-            "frontier": format_instant(self._running.at) if self._running.started else None,
-            "rows_in": stats.rows_in,
-            "changes": stats.changes_out,
-            "state_rows": stats.state_rows,
-            "ticks": stats.ticks,
-            "worker_seconds": round(stats.worker_seconds, 6),
-            "error": str(self._running.error) if self._running.error else None,
-            "operators": [
-                {
-                    "fragment": fragment,
-                    "operator": profile.name,
-                    "rows_in": {"+": profile.did.entering, "-": profile.did.leaving},
-                    "rows_out": {"+": profile.did.sent_entering, "-": profile.did.sent_leaving},
-                    "selectivity": round(profile.did.rows_out / profile.did.rows_in, 6) if profile.did.rows_in else None,
-                    "seconds": round(profile.did.seconds, 6),
-                    "state_rows": profile.state_rows,
-                    "most_waiting": profile.most_waiting,
-                }
-                for (fragment, _), profile in sorted(stats.operators.items())
-            ],
-        }
+        """What it, its operators and their queues have done since it was created or the database opened (docs/statistics.md)."""
+        with self._engine.lock:
+            return query_statistics(self._running)
 
     def stop(self) -> None:
         """The query runs no longer; what it answered can still be read.

@@ -41,7 +41,7 @@ def test_all_that_has_ended_is_told_when_its_instant_is_read(kind: type[Queue], 
     queue, stop = kind(SCHEMA), 0
     waiting: set[int] = set()
     for rows, messages, steps in history:
-        queue.put(batch_of(rows), max([*rows, *messages, stop]), np.array(messages, np.int64))
+        queue.put(batch_of(rows), NEVER_BEFORE, np.array(messages, np.int64))
         waiting |= set(messages)
         stop += steps
         queue.take(stop)
@@ -60,7 +60,7 @@ def test_no_message_waits_before_a_row(history: list[Put]) -> None:
     """What is followed by a row is told by that row: only the messages behind the last row are handled as messages, and as one."""
     queue = PiggybackQueue(SCHEMA)
     for rows, messages, _ in history:
-        queue.put(batch_of(rows), 100, np.array(messages, np.int64))
+        queue.put(batch_of(rows), NEVER_BEFORE, np.array(messages, np.int64))
     last_row = max((row for rows, _, _ in history for row in rows), default=-1)
     behind = any(message > last_row for _, messages, _ in history for message in messages)
     _, taken = queue.take_messages(100)

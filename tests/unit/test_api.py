@@ -317,7 +317,7 @@ def test_relations(db: Database) -> None:
 
 def test_show_describe_explain(db: Database) -> None:
     db.execute(f"CREATE QUERY q AS {SUMS}")
-    assert db.execute("SHOW STREAMS").column("name").to_pylist() == ["s"]
+    assert db.execute("SHOW STREAMS").column("name").to_pylist() == ["s", "SYS"]
     assert db.execute("SHOW QUERIES").column("state").to_pylist() == ["running"]
     assert db.execute("DESCRIBE s").to_pylist()[0] == {"column": "ts", "type": "TIMESTAMP", "note": "timestamp"}
     plan = "\n".join(db.execute(f"EXPLAIN {SUMS}").column("plan").to_pylist())

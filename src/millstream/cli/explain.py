@@ -26,7 +26,7 @@ def explain(file: ScriptFile) -> None:
 
 def explain_script(text: str) -> Iterator[str]:
     """One text for each query, in the script's own order; later queries may read earlier ones."""
-    catalog = Catalog.empty()
+    catalog = Catalog.of_a_database()
     for piece in split_statements(text):
         statement = parse_one(piece.sql)
         if isinstance(statement, Explain):

@@ -20,7 +20,7 @@ from millstream.core.errors import (
     StreamNotFound,
     did_you_mean,
 )
-from millstream.core.instant import Micros
+from millstream.core.instant import UNITS, Micros
 from millstream.core.schema import Field, Schema
 from millstream.language.definitions import check_name, checked_relation, checked_stream
 from millstream.language.python_functions import check_function_name
@@ -69,6 +69,12 @@ class SinkEntry:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+SYSTEM_STREAM = StreamEntry(
+    "SYS", Schema.of(ts="TIMESTAMP", kind="STRING", query="STRING", entity="STRING", property="STRING", value="DOUBLE"), "ts",
+    retain_us=UNITS["HOUR"],
+)  # fmt: skip
+"""On which the engine tells what it does: in every catalog of a database, read like any other stream, written by nobody else."""
+
 Entry = StreamEntry | RelationEntry | QueryEntry | SinkEntry
 E = TypeVar("E", bound=Entry)
 
@@ -90,6 +96,11 @@ class Catalog:
     @staticmethod
     def empty() -> Catalog:
         return Catalog()
+
+    @staticmethod
+    def of_a_database() -> Catalog:
+        """Nothing but what is always there."""
+        return Catalog({SYSTEM_STREAM.name.lower(): SYSTEM_STREAM})
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -191,6 +202,9 @@ class Catalog:
 
     def check_free(self, name: str, span: Span | None = None, sql: str | None = None) -> None:
         entry = self.entries.get(name.lower())
+        if entry is SYSTEM_STREAM:
+            hint = f"Choose another name; DESCRIBE {entry.name} shows its columns."
+            raise AlreadyExists(f'"{entry.name}" is the system stream, which every database has', hint=hint, span=span, sql=sql)
         if entry is not None:
             raise AlreadyExists(f'there is a {kind_of(entry)} "{entry.name}" already', span=span, sql=sql)
 

@@ -37,20 +37,24 @@ class RowQueue:
     def __init__(self) -> None:
         self._chunks: deque[tuple[Instants, pa.RecordBatch]] = deque()
         self.rows = 0
+        self.nbytes = 0  # counted as rows come and go: there may be as many chunks as rows
 
     def append(self, ts: Instants, rows: pa.RecordBatch) -> None:
         if len(ts):
             self._chunks.append((ts, rows))
             self.rows += len(ts)
+            self.nbytes += ts.nbytes + rows.nbytes
 
     def pop_before(self, bound: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
         """All rows with ts < bound, oldest first: whole chunks, then one slice."""
         taken = []
         while self._chunks and self._chunks[0][0][0] < bound:
             ts, rows = self._chunks.popleft()
+            self.nbytes -= ts.nbytes + rows.nbytes
             n = len(ts) if ts[-1] < bound else int(np.searchsorted(ts, bound, side="left"))
             if n < len(ts):
                 self._chunks.appendleft((ts[n:], rows.slice(n)))
+                self.nbytes += ts[n:].nbytes + rows.slice(n).nbytes
             taken.append((ts[:n], rows.slice(0, n)))
             self.rows -= n
         return taken

@@ -153,12 +153,7 @@ class Circuit:
 
     def profiles(self) -> list[OperatorProfile]:
         """What each operator has done since the last call."""
-        return [
-            OperatorProfile(
-                node.name, node.news(), node.state.state_rows() if node.state is not None else 0, max(q.most_rows for q in node.inputs)
-            )
-            for node in self.nodes
-        ]  # fmt: skip
+        return [node.report() for node in self.nodes]
 
     def _output_and_feeds(self) -> list[Queue]:
         return [self._output, *(queue for queues in self._feeds for queue in queues)]

@@ -23,13 +23,16 @@ from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, 
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions
+from millstream.runtime.clock import Clock
 from millstream.runtime.exchange import read_contents
+from millstream.runtime.output_delay import releases
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.streams import OpenStream, Streams
+from millstream.runtime.system_stream import SystemStream
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
 from millstream.state.changelog import Changelog
@@ -63,16 +66,26 @@ class TickReport:
 
 
 class Engine:
-    def __init__(self, location: Location, runner: Runner, scheduler: SchedulerName = "fifo") -> None:
+    def __init__(
+        self,
+        location: Location,
+        runner: Runner,
+        scheduler: SchedulerName = "fifo",
+        clock: Clock | None = None,
+        sys_interval: float | None = 0.0,
+    ) -> None:
         self.location = location
         self.runner = runner
         self._scheduler: SchedulerName = scheduler
-        self.streams = Streams(location)
+        self._clock = clock or Clock()
+        self.streams = Streams(location, self._clock)
+        self.system = SystemStream(self.streams, self._clock, sys_interval)
         self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
         self.lock = threading.RLock()
         self.committed = threading.Condition(self.lock)
         self.reports: list[TickReport] = []
+        self._ticks_done = 0
         self._ticks = TickLog.open(location)
         self._tick = self._ticks.last.tick if self._ticks.last else 0
         # caches of an earlier run of this database in the same executors are not ours
@@ -98,7 +111,9 @@ class Engine:
         """A standing query; one that has run before goes on where its last committed tick left it."""
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
-            query = RunningQuery(name, incarnation, bound, plan, changelog, created_at=_read_began(self._began_path(name)))
+            began = _read_began(self._began_path(name))
+            query = RunningQuery(name, incarnation, bound, plan, changelog, self._clock.seconds(), created_at=began)
+            self.system.open_for(query.inputs)
             query.waits_for = _absent_functions(plan)
             last = self._ticks.last
             if last is not None and incarnation in last.frontiers:
@@ -174,15 +189,15 @@ class Engine:
             for query in list(self.queries.values()):
                 self.stop_query(query)
                 query.changelog.close()
-            for stream in self.streams:
+            for stream in self.streams.everything:
                 stream.log.close()
 
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
-            for stream in self.streams:
+            for stream in self.streams.everything:
                 stream.log.retain(self._horizon(stream, self._readers(stream.entry.name)))
-            streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams]
+            streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
             results = [(query.changelog, self._taken_in(query.name)) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
             self._prune_snapshots()
@@ -207,7 +222,7 @@ class Engine:
 
     def _settled(self, relation: str) -> Micros:
         """The instant up to which nobody needs to know the relation's changes one by one: neither to go on nor to begin."""
-        known = [stream.frontier for stream in self.streams if stream.frontier > NEVER_BEFORE]
+        known = [stream.frontier for stream in self.streams.everything if stream.frontier > NEVER_BEFORE]
         known += [query.snapshot.at if query.snapshot else query.at for query in self._readers(relation)]
         return min(known, default=NEVER_BEFORE)
 
@@ -230,7 +245,7 @@ class Engine:
 
     def flush(self) -> None:
         """Ticks until every query has reached its frontier; results are in their Delta tables afterwards."""
-        self.streams.advance_idle(time.time_ns() // 1000)
+        self.streams.advance_idle()
         while self.tick() is not None:
             pass
         self.publish()
@@ -238,8 +253,23 @@ class Engine:
     def tick(self) -> TickReport | None:
         """One committed tick, or None if nothing is due."""
         with self.lock:
-            due = [query for query in self._running() if self._is_due(query)]
+            due = self._due() if not self.system.is_wanted(self._running()) else self._due_with_report()
             return self._run_tick(due, snapshot=False) if due else None
+
+    def _due(self) -> list[RunningQuery]:
+        return [query for query in self._running() if self._is_due(query)]
+
+    def _due_with_report(self) -> list[RunningQuery]:
+        """What is due, after a report on SYS if it is time for one: its readers are, then."""
+        news = self.system.news(self.queries.values())  # before anybody looks at what is due: what comes meanwhile is news again
+        due = self._due()
+        if not self.system.is_due(news, caught_up=not due):
+            return due
+        last = self.reports[-1].seconds if self.reports else 0.0
+        held = sum(query.stats.state_bytes for query in self.queries.values())
+        account = {"ticks": self._ticks_done, "tick_seconds": last, "queries": len(self.queries), "state_bytes": held}
+        self.system.report(self.queries.values(), account, news, caught_up=not due)
+        return self._due()
 
     def _running(self) -> list[RunningQuery]:
         return [query for query in self.queries.values() if query.state == "running"]
@@ -306,6 +336,7 @@ class Engine:
             self._tick, time.perf_counter() - started, sum(o.rows_in for o in outcomes), sum(o.rows_out for o in outcomes), len(outcomes)
         )
         self.reports = [*self.reports[-999:], report]
+        self._ticks_done += 1
         self.committed.notify_all()
         return report
 
@@ -316,7 +347,8 @@ class Engine:
         due = [query for query in due if query.error is None]
         frontiers = [self.frontier_of(query) for query in due]  # streams may move meanwhile: what relations get up to here comes after
         logs = self._logs(due)
-        spans = [self._with_snapshot(span_forward(query, logs, frontier), snapshot) for query, frontier in zip(due, frontiers, strict=True)]
+        forward = (span_forward(query, logs, frontier) for query, frontier in zip(due, frontiers, strict=True))
+        spans = [self._with_snapshot(self._with_releases(span), snapshot) for span in forward]
         outcomes = self._run_caught_up(run, spans)
         for outcome in outcomes:
             if outcome.error is not None or outcome.missing:
@@ -341,7 +373,8 @@ class Engine:
         """The same span for caches that have taken in all that the log held when they were replayed."""
         if span.wants_contents is not None:
             return replace(span, fed=span.query.fed, after=span.query.fed)
-        return replace(span_forward(span.query, self._logs([span.query]), span.frontier), snapshot=span.snapshot)
+        again = span_forward(span.query, self._logs([span.query]), span.frontier)
+        return self._with_releases(replace(again, snapshot=span.snapshot))
 
     def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
         """Their caches as of their frontiers, from snapshots and the log."""
@@ -356,6 +389,27 @@ class Engine:
         rows = span.query.rows_since_snapshot + sum(chunk.rows for chunks in span.chunks.values() for chunk in chunks)
         due = wanted or span.snapshot or rows > SNAPSHOT_ROWS or span.query.ticks_since_snapshot >= SNAPSHOT_TICKS
         return replace(span, snapshot=due)
+
+    def _with_releases(self, span: Span) -> Span:
+        """A query over relations alone follows the first of all streams, the others follow the last of theirs."""
+        names = self._streams_below(span.query)
+        moves = [stream.moves for stream in self.streams.everything if stream.entry.name in names] or [each.moves for each in self.streams]
+        known = releases(moves, span.at, span.frontier, span.query.added, self._clock.seconds(), any_will_do=not names)
+        return replace(span, releases=known)
+
+    def _streams_below(self, query: RunningQuery) -> set[str]:
+        """The streams that it reads, itself or through other queries."""
+        own = {source.name for source in query.inputs.values() if source.kind == "stream"}
+        return own.union(*(self._streams_below(inner) for inner in self._inner(query)))
+
+    def _forget_moves(self) -> None:
+        """Of frontiers that every running query has followed."""
+        followed: dict[str, Micros] = {}
+        for query in self._running():
+            for name in self._streams_below(query) or {stream.entry.name for stream in self.streams}:
+                followed[name] = min(query.at, followed.get(name, query.at))
+        for stream in self.streams.everything:
+            stream.moves.forget(followed.get(stream.entry.name, stream.frontier))
 
     def _live(self) -> frozenset[str]:
         """Whose caches workers keep; those of a stopped query are not asked any more."""
@@ -374,12 +428,14 @@ class Engine:
                 snapshots[key] = [outcome.snapshot, str(outcome.span.frontier)]
             if outcome.outputs:
                 outputs[key] = outcome.outputs
-        versions = {stream.entry.name: stream.log.version for stream in self.streams}
+        versions = {stream.entry.name: stream.log.version for stream in self.streams.everything}
         self._ticks.append(TickRecord(self._tick, frontiers, versions, outputs, snapshots))
+        committed = self._clock.seconds()
         for outcome in outcomes:
-            self._apply(outcome)
+            self._apply(outcome, committed)
+        self._forget_moves()
 
-    def _apply(self, outcome: Outcome) -> None:
+    def _apply(self, outcome: Outcome, committed: float) -> None:
         query, span = outcome.span.query, outcome.span
         query.at, query.started, query.fed = span.frontier, True, dict(span.fed)
         if outcome.outputs:
@@ -393,6 +449,10 @@ class Engine:
         stats.rows_in += outcome.rows_in
         stats.changes_out += outcome.rows_out
         stats.state_rows = outcome.state_rows
+        stats.waiting_rows, stats.waiting_bytes = outcome.waiting_rows, outcome.waiting_bytes
+        if span.releases is not None:
+            for released in outcome.released:
+                stats.delay.count(committed, span.releases.since, released)
         stats.worker_seconds += outcome.seconds
         stats.ticks += 1
         stats.count(outcome.operators)

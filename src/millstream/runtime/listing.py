@@ -14,7 +14,7 @@ from millstream.state.chunk import read_chunk
 
 
 def list_streams(streams: Streams) -> pa.Table:
-    rows = list(streams)
+    rows = streams.everything
     return pa.table(
         {
             "name": pa.array([stream.entry.name for stream in rows], pa.string()),

@@ -56,6 +56,7 @@ class FragmentTask:
     emit: Literal["changes", "net", "nothing"] = "changes"  # net: the sum of all changes, at the frontier
     snapshot_dir: str | None = None
     wants_contents: bool = False
+    released_upto: tuple[Micros, ...] = ()  # output_delay.py: between which instants to count changes
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ class FragmentResult:
     rows_in: int = 0
     rows_out: int = 0
     state_rows: int = 0
+    waiting_rows: int = 0  # taken in, beyond the frontier
+    waiting_bytes: int = 0
+    released: tuple[int, ...] = ()  # changes of the answer, as `released_upto` divides them
     seconds: float = 0.0
     operators: tuple[OperatorProfile, ...] = ()
 

@@ -26,6 +26,7 @@ from millstream.operators.net import netted
 from millstream.operators.operator import Operator
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rstream import RStreamOp
+from millstream.operators.state_bytes import state_bytes
 from millstream.operators.threshold import ThresholdOp
 from millstream.runtime.queues import NO_MESSAGES, Queue
 
@@ -72,11 +73,29 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class QueueProfile:
+    """Rows in a queue before an operator."""
+
+    put: int
+    waiting: int
+    most_waiting: int
+
+    @property
+    def taken(self) -> int:
+        return self.put - self.waiting
+
+
+@dataclass(frozen=True)
 class OperatorProfile:
     name: str
     did: Profile
     state_rows: int
-    most_waiting: int  # rows in a queue before it
+    state_bytes: int
+    queues: tuple[QueueProfile, ...]  # one for each input
+
+    @property
+    def most_waiting(self) -> int:
+        return max(queue.most_waiting for queue in self.queues)
 
 
 class Node(ABC):
@@ -91,6 +110,7 @@ class Node(ABC):
         self.readers: list[int] = []
         self.profile = Profile()
         self._reported = Profile()
+        self._reported_put = [0] * len(inputs)
         self._done: Micros = NEVER_BEFORE
 
     @property
@@ -116,6 +136,17 @@ class Node(ABC):
         """What it has done since the last call."""
         found, self._reported = self.profile.since(self._reported), replace(self.profile)
         return found
+
+    def report(self) -> OperatorProfile:
+        """What it and its queues have done since the last call, and what is there now."""
+        put = [queue.rows_put for queue in self.inputs]
+        queues = tuple(
+            QueueProfile(now - before, queue.rows, queue.most_rows)
+            for queue, now, before in zip(self.inputs, put, self._reported_put, strict=True)
+        )
+        self._reported_put = put
+        rows = self.state.state_rows() if self.state is not None else 0
+        return OperatorProfile(self.name, self.news(), rows, state_bytes(self.state), queues)
 
     def start_at(self, instant: Micros) -> None:
         """Everything up to here has been done, by whoever saved the state."""

@@ -29,6 +29,7 @@ class Queue:
         self.upto: Micros = NEVER_BEFORE
         self.rows = 0
         self.most_rows = 0
+        self.rows_put = 0  # ever; those that do not wait have been taken
 
     def put(self, batch: SignedBatch, upto: Micros, messages: Instants = NO_MESSAGES) -> None:
         """`messages` are among the rows of the batch, or behind them."""
@@ -38,6 +39,7 @@ class Queue:
         if len(batch):
             self._batches.append(batch)
             self.rows += len(batch)
+            self.rows_put += len(batch)
             self.most_rows = max(self.most_rows, self.rows)
         self.upto = upto
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -14,7 +13,8 @@ from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, sources, windows
 from millstream.plan.window import WindowSpec
-from millstream.runtime.nodes import OperatorProfile, Profile
+from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
+from millstream.runtime.output_delay import OutputDelay
 from millstream.state.changelog import Changelog, OutputFile
 
 State = Literal["running", "waiting", "stopped", "failed"]
@@ -36,17 +36,38 @@ class QueryStats:
     rows_in: int = 0
     changes_out: int = 0
     state_rows: int = 0
+    waiting_rows: int = 0  # taken in, for when the frontier has passed them
+    waiting_bytes: int = 0
     worker_seconds: float = 0.0
     ticks: int = 0
+    delay: OutputDelay = field(default_factory=OutputDelay)
     operators: dict[tuple[int, int], OperatorProfile] = field(default_factory=dict)  # by fragment and place, all buckets together
+
+    @property
+    def state_bytes(self) -> int:
+        return self.waiting_bytes + sum(profile.state_bytes for profile in self.operators.values())
 
     def count(self, operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]) -> None:
         """What the operators did in a tick, in each bucket."""
         for key, news in operators.items():
             before = self.operators.get(key)
             did = reduce(Profile.plus, (profile.did for profile in news), before.did if before is not None else Profile())
-            most = max(profile.most_waiting for profile in [*news, *([before] if before is not None else [])])
-            self.operators[key] = OperatorProfile(news[0].name, did, sum(profile.state_rows for profile in news), most)
+            rows, size = sum(profile.state_rows for profile in news), sum(profile.state_bytes for profile in news)
+            queues = [_together(buckets) for buckets in zip(*(profile.queues for profile in news), strict=True)]
+            if before is not None:
+                queues = [_later(old, new) for old, new in zip(before.queues, queues, strict=True)]
+            self.operators[key] = OperatorProfile(news[0].name, did, rows, size, tuple(queues))
+
+
+def _together(buckets: Sequence[QueueProfile]) -> QueueProfile:
+    """The same queue in each bucket."""
+    return QueueProfile(
+        sum(queue.put for queue in buckets), sum(queue.waiting for queue in buckets), max(queue.most_waiting for queue in buckets)
+    )
+
+
+def _later(before: QueueProfile, news: QueueProfile) -> QueueProfile:
+    return QueueProfile(before.put + news.put, news.waiting, max(before.most_waiting, news.most_waiting))
 
 
 @dataclass
@@ -56,6 +77,7 @@ class RunningQuery:
     bound: BoundQuery
     plan: PhysicalPlan
     changelog: Changelog
+    added: float  # seconds of the engine's clock: when it was created, or the database opened
     created_at: Micros = NEVER_BEFORE  # the frontier at that moment
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
@@ -69,7 +91,7 @@ class RunningQuery:
     error: MillstreamError | None = None
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
     stats: QueryStats = field(default_factory=QueryStats)
-    created: float = field(default_factory=time.time)
+    _inputs: tuple[PhysicalPlan, dict[str, SourceExec]] | None = None
 
     @property
     def is_stream(self) -> bool:
@@ -99,7 +121,10 @@ class RunningQuery:
     @property
     def inputs(self) -> dict[str, SourceExec]:
         """The streams, relations and queries that it reads."""
-        return {source.name: source for fragment in self.plan.fragments for source in sources(fragment.root)}
+        if self._inputs is None or self._inputs[0] is not self.plan:  # asked often, and a plan is a tree
+            found = {source.name: source for fragment in self.plan.fragments for source in sources(fragment.root)}
+            self._inputs = (self.plan, found)
+        return self._inputs[1]
 
     @property
     def history_us(self) -> Micros | None:

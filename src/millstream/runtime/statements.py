@@ -13,11 +13,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported, TypeMismatch
+from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported, Span, TypeMismatch
 from millstream.core.instant import LAST, Micros
 from millstream.core.schema import type_from_name, type_name
 from millstream.language import statements as ast
-from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.language.catalog import SYSTEM_STREAM, Catalog, Entry, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.expiry_syntax import with_default_expiry
 from millstream.language.parser import parse_one
 from millstream.language.printer import to_sql
@@ -57,7 +57,7 @@ class Statements:
         self._relations = engine.relations
         self._sinks: dict[str, tuple[SinkEntry, Sink]] = {}
         self._anonymous = 0
-        self.catalog = Catalog.empty()
+        self.catalog = Catalog.of_a_database()
 
     def reopen(self) -> None:
         """Everything that the catalog on disk names, as it was."""
@@ -129,10 +129,14 @@ class Statements:
         return next(saved for saved in self._file.entries if str(saved.id) == incarnation)
 
     def stream(self, name: str) -> StreamEntry:
-        return self.catalog.stream(name)
+        """One that its user may feed and move."""
+        entry = self.catalog.stream(name)
+        _refuse_system(entry)
+        return entry
 
     def insert(self, name: str, rows: object, at: Micros | None) -> int:
         entry = self.catalog.find(name)
+        _refuse_system(entry)
         match entry:
             case StreamEntry():
                 if at is not None:
@@ -166,7 +170,9 @@ class Statements:
 
     def _create(self, statement: ast.CreateStream | ast.CreateRelation | ast.CreateQuery | ast.CreateSink) -> RunningQuery | None:
         if statement.if_not_exists and statement.name in self.catalog:
-            return self._engine.queries.get(self.catalog.find(statement.name).name)
+            there = self.catalog.find(statement.name)
+            if there is not SYSTEM_STREAM:  # whoever makes it wants it for something else
+                return self._engine.queries.get(there.name)
         before = self.catalog
         calls = functions_in(statement.select, before.functions) if isinstance(statement, ast.CreateQuery) else {}
         number = self._file.append(to_sql(statement), {name: type_name(function.type) for name, function in calls.items()})
@@ -228,6 +234,11 @@ class Statements:
         if statement.if_exists and statement.name not in self.catalog:
             return
         entry = self.catalog.find_kind(statement.kind, statement.name, statement.place("name"), statement.text)
+        if entry is SYSTEM_STREAM:
+            hint = "It costs nothing while no query reads it."
+            raise NotSupported(
+                f'"{entry.name}" is the system stream and cannot be dropped', hint=hint, span=statement.place("name"), sql=statement.text
+            )
         self._refuse_if_used(entry)
         self.catalog = self.catalog.without(entry.name)
         self._file.remove([saved.id for saved in self._file.entries if _names(parse_one(saved.sql), entry.name)])
@@ -272,7 +283,9 @@ class Statements:
     def _finished_table(self, name: str, part: str | None) -> pa.Table:
         """What a name stands for in a question that is answered once: a relation, a query's answer, a stream's late rows."""
         if part is not None:
-            return late_rows(self._engine.streams[self.catalog.stream(name).name])
+            stream = self.catalog.stream(name).name
+            self._engine.system.open_for([stream])
+            return late_rows(self._engine.streams[stream])
         entry = self.catalog.find(name)
         if isinstance(entry, QueryEntry):
             query = self._engine.queries[entry.name]
@@ -286,6 +299,7 @@ class Statements:
         sql = statement.text
         if isinstance(statement, ast.InsertValues):
             target = self.catalog.find(statement.target, statement.place("target"), sql)
+            _refuse_system(target, statement.place("target"), sql)
             if statement.select is not None or not isinstance(target, StreamEntry | RelationEntry):
                 raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.place("target"), sql=sql)
             self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
@@ -308,6 +322,7 @@ class Statements:
     def _show(self, kind: str) -> pa.Table:
         match kind:
             case "streams":
+                self._engine.system.open()
                 return list_streams(self._engine.streams)
             case "relations":
                 return list_relations(self.catalog)
@@ -325,6 +340,16 @@ def _opened_sink(entry: SinkEntry) -> Sink:
             f'sink "{entry.name}" cannot write to "{entry.options.get("path")}": {error.strerror or error}',
             hint="Choose a directory that you may write to.",
         ) from error
+
+
+def _refuse_system(entry: Entry, span: Span | None = None, sql: str | None = None) -> None:
+    if entry is SYSTEM_STREAM:
+        raise NotSupported(
+            f'"{entry.name}" is the system stream: only the engine writes it',
+            hint="Read it, or create a stream of your own.",
+            span=span,
+            sql=sql,
+        )
 
 
 def _absent(saved: CatalogEntry) -> dict[str, PythonFunction]:

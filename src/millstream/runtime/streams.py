@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,10 @@ import pyarrow.compute as pc
 
 from millstream.core.errors import DataDamaged, TypeMismatch
 from millstream.core.instant import NEVER_BEFORE, Micros, checked_instant
-from millstream.language.catalog import StreamEntry
+from millstream.language.catalog import SYSTEM_STREAM, StreamEntry
+from millstream.runtime.clock import Clock
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
+from millstream.runtime.output_delay import FrontierMoves
 from millstream.runtime.rows import table_of
 from millstream.state.atomic import atomic_write
 from millstream.state.location import Location
@@ -26,8 +27,9 @@ from millstream.state.stream_log import StreamLog
 class OpenStream:
     entry: StreamEntry
     log: StreamLog
+    last_arrival: float
     lock: threading.RLock = field(default_factory=threading.RLock)  # one ingest at a time: arrival order is commit order
-    last_arrival: float = field(default_factory=time.monotonic)
+    moves: FrontierMoves = field(default_factory=FrontierMoves)
 
     @property
     def frontier(self) -> Micros:
@@ -35,8 +37,9 @@ class OpenStream:
 
 
 class Streams:
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, clock: Clock | None = None) -> None:
         self._location = location
+        self._clock = clock or Clock()
         self._open: dict[str, OpenStream] = {}
         self._dropped = _read_frontier(location.dropped_frontier_path)
 
@@ -49,8 +52,9 @@ class Streams:
             partition_by=entry.partition_by,
             slack_us=entry.slack_us,
         )
-        self._open[entry.name] = OpenStream(entry, log)
-        return self._open[entry.name]
+        stream = self._open[entry.name] = OpenStream(entry, log, self._clock.seconds())
+        self._note_move(stream)
+        return stream
 
     def drop(self, name: str) -> None:
         """The stream goes, with all its rows; how far it had come is remembered: time does not go back."""
@@ -64,12 +68,22 @@ class Streams:
     def __getitem__(self, name: str) -> OpenStream:
         return self._open[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._open
+
     def __iter__(self) -> Iterator[OpenStream]:
-        return iter(list(self._open.values()))
+        """Those that users have made: what happens to all streams does not happen to the system's own."""
+        return iter([stream for stream in list(self._open.values()) if stream.entry is not SYSTEM_STREAM])
+
+    @property
+    def everything(self) -> list[OpenStream]:
+        """With the system stream at the end, if it is open: that is, if somebody has asked for it."""
+        system = self._open.get(SYSTEM_STREAM.name)
+        return [*self, *([system] if system is not None else [])]
 
     @property
     def greatest_frontier(self) -> Micros | None:
-        """Of all streams that there are or were; None before any has one."""
+        """Of all streams that there are or were; None before any has one.  The system's own time is not that of the data."""
         frontiers = [frontier for frontier in (self._dropped, *(stream.frontier for stream in self)) if frontier > NEVER_BEFORE]
         return max(frontiers, default=None)
 
@@ -103,24 +117,30 @@ class Streams:
         chunks = [chunk for report in ordered for chunk in report.chunks]
         late = [chunk for report in ordered for chunk in report.late]
         stream.log.commit(chunks, late, frontier, batch=batch)
-        stream.last_arrival = time.monotonic()
+        stream.last_arrival = self._clock.seconds()
+        self._note_move(stream)
 
     def advance(self, name: str, ts: Micros) -> None:
         stream = self._open[name]
         with stream.lock:
             stream.log.advance(stream.log.frontier.after_advance(ts))
+            self._note_move(stream)
 
-    def advance_idle(self, now: Micros) -> bool:
+    def advance_idle(self) -> bool:
         """Streams that have been silent for their idle timeout follow the wall clock at that distance."""
-        moved = False
+        moved, now = False, self._clock.now()
         for stream in self:
             timeout_us = stream.entry.idle_timeout_us
-            if timeout_us is None or (time.monotonic() - stream.last_arrival) * 1e6 < timeout_us:
+            if timeout_us is None or (self._clock.seconds() - stream.last_arrival) * 1e6 < timeout_us:
                 continue
             if now - timeout_us > stream.frontier:
                 self.advance(stream.entry.name, now - timeout_us)
                 moved = True
         return moved
+
+    def _note_move(self, stream: OpenStream) -> None:
+        if stream.frontier > NEVER_BEFORE:
+            stream.moves.note(stream.frontier, self._clock.seconds())
 
 
 def _read_frontier(path: Path) -> Micros:

@@ -24,6 +24,7 @@ from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
 from millstream.runtime.nodes import OperatorProfile
+from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
@@ -57,6 +58,7 @@ class Span:
     emit: Literal["changes", "net", "nothing"] = "changes"
     snapshot: bool = False
     wants_contents: int | None = None  # the fragment that is asked
+    releases: Releases | None = None  # when its changes could be known
 
 
 @dataclass
@@ -72,6 +74,9 @@ class Outcome:
     rows_in: int = 0
     rows_out: int = 0
     state_rows: int = 0
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    released: list[tuple[int, ...]] = field(default_factory=list)  # of each bucket with changes
     seconds: float = 0.0
     operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
     _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
@@ -89,6 +94,9 @@ class Outcome:
         self.rows_in += result.rows_in if self.span.query.plan.fragments[result.number].stage == 1 else 0
         self.rows_out += result.rows_out if result.number == len(self.span.query.plan.fragments) - 1 else 0
         self.state_rows += result.state_rows
+        self.waiting_rows += result.waiting_rows
+        self.waiting_bytes += result.waiting_bytes
+        self.released += [result.released] if result.released else []
         self.seconds += result.seconds
         for place, profile in enumerate(result.operators):
             self.operators.setdefault((result.number, place), []).append(profile)
@@ -241,6 +249,7 @@ class TickRun:
                     emit=span.emit,
                     snapshot_dir=str(self._location.snapshot_dir(query.name)) if span.snapshot else None,
                     wants_contents=span.wants_contents is not None,
+                    released_upto=span.releases.upto if span.releases is not None else (),
                 )
             )
         return tasks

@@ -61,7 +61,7 @@ class Ticker:
                 self._woken.wait(self._interval_s)
                 self._woken.clear()
                 began = time.monotonic()
-                self._engine.streams.advance_idle(time.time_ns() // 1000)
+                self._engine.streams.advance_idle()
                 while not self._stopping.is_set() and self._engine.tick() is not None:
                     pass
                 if time.monotonic() - followed > _FOLLOW_S:

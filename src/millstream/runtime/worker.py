@@ -25,6 +25,7 @@ from millstream.core.signed_batch import SignedBatch, concat
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
 from millstream.operators.pending import PendingRows
+from millstream.operators.state_bytes import state_bytes
 from millstream.plan.physical import ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
@@ -38,6 +39,7 @@ from millstream.runtime.messages import (
     StageResult,
     StageTask,
 )
+from millstream.runtime.output_delay import count_released
 from millstream.runtime.results import net_rows
 from millstream.runtime.schedulers import new_scheduler
 from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
@@ -167,6 +169,7 @@ class Worker:
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
             rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
+            waiting_rows=sum(map(len, cache.pending.values())), waiting_bytes=state_bytes(cache.pending),
             operators=tuple(cache.circuit.profiles()),
         )  # fmt: skip
         result = self._deliver(changes, result, task, fragment)
@@ -192,7 +195,8 @@ class Worker:
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
         if not changes:
             return result
-        return replace(result, output=write_output(fragment.output_dir, changes, fragment.output_columns))
+        released = count_released(changes, fragment.released_upto)
+        return replace(result, output=write_output(fragment.output_dir, changes, fragment.output_columns), released=released)
 
     def _forget_dead(self, task: StageTask) -> None:
         for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:

@@ -11,7 +11,12 @@ from millstream.cli.main import app
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "semantics.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("semantics", "statistics")),
+]
 
 
 def test_the_python_example_is_the_file() -> None:

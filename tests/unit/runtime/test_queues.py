@@ -18,7 +18,9 @@ SCHEMA = Schema.of(v="INT")
 def filled(parts: list[list[int]]) -> Queue:
     queue, number = Queue(SCHEMA), 0
     for part in parts:
-        queue.put(signed_batch(SCHEMA, [(instant, 1, (number + i,)) for i, instant in enumerate(part)]), max(part, default=0))
+        queue.put(
+            signed_batch(SCHEMA, [(instant, 1, (number + i,)) for i, instant in enumerate(part)]), part[0] - 1 if part else queue.upto
+        )
         number += len(part)
     return queue
 
