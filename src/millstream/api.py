@@ -47,6 +47,7 @@ from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.statements import Statements
 from millstream.runtime.statistics import query_statistics
+from millstream.runtime.store_use import StoreUse
 from millstream.runtime.ticker import Ticker
 from millstream.spark.functions import declared_function
 from millstream.spark.session import create_session
@@ -89,6 +90,7 @@ def connect(
     scheduler: SchedulerName = "fifo",
     expiry: Expiry = DEFAULT_EXPIRY,
     sys_interval: float | None = DEFAULT_SYS_INTERVAL,
+    share_windows: bool = True,
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
@@ -99,6 +101,7 @@ def connect(
     `expiry` says how operators learn that rows have left their windows, for queries that have no WITH EXPIRY of their own.
     `sys_interval` is the least time in seconds between two reports on the system stream SYS while a query reads it; with None
     there are none.  Where ticks happen only in `flush`, each `flush` reports.
+    `share_windows=False` lets each query keep the rows of its windows for itself; answers are the same, in more memory.
     """
     _check_options(location, buckets)
     _check_interval("tick_interval", tick_interval, "With None ticks happen only in flush.")
@@ -115,7 +118,7 @@ def connect(
         runner.warm_up()
         return Database(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
-            scheduler=scheduler, expiry=expiry, sys_interval=sys_interval,
+            scheduler=scheduler, expiry=expiry, sys_interval=sys_interval, share_windows=share_windows,
         )  # fmt: skip
     except BaseException:
         place.close()
@@ -160,12 +163,14 @@ class Database:
         scheduler: SchedulerName = "fifo",
         expiry: Expiry = DEFAULT_EXPIRY,
         sys_interval: float | None = DEFAULT_SYS_INTERVAL,
+        share_windows: bool = True,
         clock: Clock | None = None,
     ) -> None:
         self._location = location
         self._temporary = temporary
         # whoever says when to tick, says with it when to report
-        self._engine = Engine(location, runner, scheduler, clock, sys_interval if tick_interval or sys_interval is None else 0.0)
+        reports = sys_interval if tick_interval or sys_interval is None else 0.0
+        self._engine = Engine(location, runner, scheduler, clock, reports, share_windows=share_windows)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._statements = Statements(self._engine, self._sources, frozenset(rules_off), expiry)
@@ -209,6 +214,11 @@ class Database:
         """The statement that made the stream, relation, query or sink of this name; None if there is none."""
         self._check_open()
         return self._statements.definition(_text(name, "a name"))
+
+    def stores(self) -> list[StoreUse]:
+        """The rows of streams that workers keep for windows, as of the last tick: one for all queries that share them."""
+        self._check_open()
+        return self._engine.stores()
 
     def tick_seconds(self) -> list[float]:
         """How long each of the last ticks took, up to a thousand of them."""

@@ -2,7 +2,8 @@
 
 What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
 a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off, in which order
-operators run and for how many rows, how they learn that rows have left their windows, and from how many pairs on a join tells it itself.
+operators run and for how many rows, how they learn that rows have left their windows, from how many pairs on a join tells it itself, and
+whether windows share their rows.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Engine:
     rows_a_slice: int | None
     expiry: Expiry
     most_ending: int
+    share_windows: bool
 
 
 EXACT_EXPIRIES: tuple[Expiry, ...] = ("negative", "time_message", "piggyback", "piggyback")
@@ -55,6 +57,7 @@ def engines() -> st.SearchStrategy[Engine]:
         rows_a_slice=st.sampled_from([None, 1, 3]),
         expiry=st.sampled_from(EXACT_EXPIRIES),
         most_ending=st.sampled_from([0, 3, 20, 1000, 1000]),
+        share_windows=st.booleans(),
     )
 
 
@@ -89,6 +92,7 @@ class Run:
         return open_inline(
             self._directory, buckets=engine.buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler,
             expiry=engine.expiry,
+            share_windows=engine.share_windows,
         )  # fmt: skip
 
 

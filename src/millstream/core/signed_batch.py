@@ -57,6 +57,8 @@ class SignedBatch:
         return SignedBatch(self.instant[indices], self.sign[indices], self.rows.take(pa.array(indices)), until)
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> SignedBatch:
+        if mask.all():
+            return self
         until = None if self.until is None else self.until[mask]
         return SignedBatch(self.instant[mask], self.sign[mask], self.rows.filter(pa.array(mask)), until)
 
@@ -64,6 +66,10 @@ class SignedBatch:
     def ends(self) -> Instants:
         """When each change ends by itself."""
         return np.full(len(self), GONE_NEVER, np.int64) if self.until is None else self.until
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.instant.nbytes + self.sign.nbytes + self.rows.nbytes)
 
     def split_by_null(self, names: Sequence[str]) -> tuple[SignedBatch, SignedBatch]:
         """The changes of rows that have a value in each of these columns, and the others."""

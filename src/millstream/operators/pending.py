@@ -43,6 +43,16 @@ class PendingRows:
         """Everything that waits, by (ts, arrival)."""
         return merge_by_instant([SignedBatch.empty(self._schema), *self._runs])
 
+    def select(self, schema: Schema) -> PendingRows:
+        """The same rows with fewer columns."""
+        fewer = PendingRows(schema)
+        fewer._runs = [run.with_rows(run.rows.select(list(schema.names))) for run in self._runs]
+        return fewer
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self._runs)
+
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 

@@ -24,10 +24,7 @@ class FilterOp(Operator):
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         if len(batch) == 0:
             return batch
-        mask = self._evaluator.mask(batch.rows, self._predicate_sql, self._calls)
-        if mask.all():
-            return batch
-        return batch.filter(mask)
+        return batch.filter(self._evaluator.mask(batch.rows, self._predicate_sql, self._calls))
 
     def contents(self, input_contents: Contents) -> pa.RecordBatch:
         rows = input_contents()

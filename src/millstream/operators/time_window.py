@@ -19,6 +19,8 @@ circuit gives them back through `prime`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,18 @@ from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.operators.operator import Contents, Operator
 from millstream.plan.window import TimeWindow
+
+
+class HeldRows(Protocol):
+    """Rows in timestamp order, appended at the end and taken from the front: the window's own, or a view of rows kept elsewhere."""
+
+    rows: int
+
+    def append(self, ts: Instants, rows: pa.RecordBatch) -> None: ...
+
+    def pop_before(self, bound: Micros) -> list[tuple[Instants, pa.RecordBatch]]: ...
+
+    def to_batch(self, schema: Schema) -> pa.RecordBatch: ...
 
 
 class RowQueue:
@@ -65,13 +79,13 @@ class RowQueue:
 
 
 class TimeWindowOp(Operator):
-    def __init__(self, schema: Schema, spec: TimeWindow, *, says_until: bool = False) -> None:
+    def __init__(self, schema: Schema, spec: TimeWindow, hold: Callable[[], HeldRows] = RowQueue, *, says_until: bool = False) -> None:
         self.schema = schema
         self.spec = spec
         self._says_until = says_until
         self._forgets = spec.grows_only or says_until
-        self._waiting = RowQueue()
-        self._live = RowQueue()
+        self._waiting = hold()
+        self._live = hold()
 
     def step(self, batch: SignedBatch, frontier: Micros) -> SignedBatch:
         assert len(batch) == 0 or (batch.sign > 0).all(), "a window's input is a stream: rows only arrive"

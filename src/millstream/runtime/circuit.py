@@ -9,7 +9,8 @@ Operators are joined by queues (queues.py, nodes.py), and a scheduler says which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.threshold import ThresholdOp
-from millstream.operators.time_window import TimeWindowOp
+from millstream.operators.time_window import HeldRows, RowQueue, TimeWindowOp
 from millstream.operators.to_stream import ToStreamOp
 from millstream.operators.top_k import TopKOp
 from millstream.plan.explain import describe
@@ -58,7 +59,7 @@ from millstream.plan.physical import (
     inputs,
     messages_of,
 )
-from millstream.plan.window import RowsWindow
+from millstream.plan.window import RowsWindow, TimeWindow
 from millstream.runtime.nodes import (
     ExpireNode,
     Node,
@@ -72,6 +73,7 @@ from millstream.runtime.nodes import (
 )
 from millstream.runtime.queues import PiggybackQueue, Queue
 from millstream.runtime.schedulers import Fifo, Scheduler
+from millstream.runtime.source_store import StoreReader
 
 _OneInput = WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec
 _Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | RStreamExec
@@ -80,9 +82,11 @@ _Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | JoinExec | AsOfJoin
 class Circuit:
     def __init__(
         self, root: Exec, evaluator: Evaluator, pairs_a_piece: int = MOST_PAIRS, scheduler: Scheduler | None = None,
-        most_ending: int = MOST_ENDING,
+        readers: Mapping[SourceExec, StoreReader] = MappingProxyType({}), most_ending: int = MOST_ENDING,
     ) -> None:  # fmt: skip
+        """Windows over a source that `readers` has leave their rows in its store."""
         self._evaluator = evaluator
+        self._readers = readers
         self._pairs_a_piece, self._most_ending = pairs_a_piece, most_ending
         self._scheduler = scheduler or Fifo()
         self.inputs: list[SourceExec | ReceiveExec] = []
@@ -223,9 +227,7 @@ class Circuit:
     def _operator(self, node: _OneInput) -> Operator:
         match node:
             case WindowExec():
-                if isinstance(node.spec, RowsWindow):
-                    return RowsWindowOp(node.schema, node.spec)
-                return TimeWindowOp(node.schema, node.spec, says_until=node.says_until)
+                return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else self._time_window(node, node.spec)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
             case OverExec():
@@ -240,3 +242,8 @@ class Circuit:
                 return NetOp(node.schema)
             case ToStreamExec():
                 return ToStreamOp(node.schema, node.kind)
+
+    def _time_window(self, node: WindowExec, spec: TimeWindow) -> TimeWindowOp:
+        reader = self._readers.get(node.input) if isinstance(node.input, SourceExec) else None
+        hold: Callable[[], HeldRows] = RowQueue if reader is None else reader.window(spec)
+        return TimeWindowOp(node.schema, spec, hold, says_until=node.says_until)

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,15 +23,18 @@ import pyarrow as pa
 from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions
+from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, sources
+from millstream.plan.shared_reading import SharedSources
 from millstream.runtime.clock import Clock
 from millstream.runtime.exchange import read_contents
+from millstream.runtime.messages import StoreSize
 from millstream.runtime.output_delay import releases
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.store_use import StoreUse, used_stores
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.system_stream import SystemStream
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
@@ -67,16 +71,14 @@ class TickReport:
 
 class Engine:
     def __init__(
-        self,
-        location: Location,
-        runner: Runner,
-        scheduler: SchedulerName = "fifo",
-        clock: Clock | None = None,
-        sys_interval: float | None = 0.0,
-    ) -> None:
+        self, location: Location, runner: Runner, scheduler: SchedulerName = "fifo", clock: Clock | None = None,
+        sys_interval: float | None = 0.0, *, share_windows: bool = True,
+    ) -> None:  # fmt: skip
         self.location = location
         self.runner = runner
         self._scheduler: SchedulerName = scheduler
+        self._share_windows = share_windows
+        self._stores: dict[int, tuple[StoreSize, ...]] = {}  # by bucket, as its worker last said
         self._clock = clock or Clock()
         self.streams = Streams(location, self._clock)
         self.system = SystemStream(self.streams, self._clock, sys_interval)
@@ -328,8 +330,9 @@ class Engine:
     def _run_tick(self, due: list[RunningQuery], *, snapshot: bool) -> TickReport:
         started = time.perf_counter()
         self._tick += 1
-        run = TickRun(self.runner, self.location, self._database, self._tick, self._live(), self._scheduler)
+        run = self._new_run()
         outcomes = self._outcomes(run, due, snapshot=snapshot)
+        self._stores |= run.stores
         self._commit([outcome for outcome in outcomes if outcome.error is None])
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         report = TickReport(
@@ -411,9 +414,14 @@ class Engine:
         for stream in self.streams.everything:
             stream.moves.forget(followed.get(stream.entry.name, stream.frontier))
 
-    def _live(self) -> frozenset[str]:
-        """Whose caches workers keep; those of a stopped query are not asked any more."""
-        return frozenset(query.incarnation for query in self.queries.values() if not query.stopped)
+    def _new_run(self) -> TickRun:
+        """Workers keep the caches of queries that are not stopped: those of the others are not asked any more."""
+        live = [query for query in self.queries.values() if not query.stopped]
+        read = (source for query in live for fragment in query.plan.fragments for source in sources(fragment.root))
+        return TickRun(
+            self.runner, self.location, self._database, self._tick, frozenset(query.incarnation for query in live), self._scheduler,
+            SharedSources(read, on=self._share_windows),
+        )  # fmt: skip
 
     def _commit(self, outcomes: list[Outcome]) -> None:
         last = self._ticks.last
@@ -449,7 +457,7 @@ class Engine:
         stats.rows_in += outcome.rows_in
         stats.changes_out += outcome.rows_out
         stats.state_rows = outcome.state_rows
-        stats.waiting_rows, stats.waiting_bytes = outcome.waiting_rows, outcome.waiting_bytes
+        stats.waiting_rows, stats.store_bytes = outcome.waiting_rows, outcome.store_bytes
         if span.releases is not None:
             for released in outcome.released:
                 stats.delay.count(committed, span.releases.since, released)
@@ -460,6 +468,13 @@ class Engine:
     def _fail(self, query: RunningQuery, error: MillstreamError) -> None:
         query.error = error
         log.error("query stopped", extra={"query": query.name, "reason": str(error)})
+
+    def stores(self) -> list[StoreUse]:
+        """The rows of sources that workers keep, all buckets together, and the queries that read them."""
+        with self.lock:
+            return used_stores(
+                chain.from_iterable(self._stores.values()), {query.incarnation: query.name for query in self.queries.values()}
+            )
 
     # --- results
 
@@ -493,7 +508,7 @@ class Engine:
 
     def _ask_contents(self, query: RunningQuery, fragment: int) -> list[pa.RecordBatch]:
         self._tick += 1  # exchange files of their own; no record is written, the number is simply not used by a tick
-        run = TickRun(self.runner, self.location, self._database, self._tick, self._live(), self._scheduler)
+        run = self._new_run()
         if not query.fed:
             self._replay(run, [query])
         span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.inputs, ()), query.fed, wants_contents=fragment)

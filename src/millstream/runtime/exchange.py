@@ -1,12 +1,13 @@
 """Files between stages: an Arrow file with one record batch per bucket, read by memory map, gone after the tick.
 
-Rows of the log travel as (_ts, columns); changes between fragments as (_ts, _sign, columns).
+Rows of the log travel as (_ts, _seq, columns); changes between fragments as (_ts, _sign, columns).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +18,25 @@ from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.plan.physical import ByKey, Distribution
 
 TS_COLUMN = "_ts"
+SEQ_COLUMN = "_seq"
 SIGN_COLUMN = "_sign"
 
 
-def write_rows(path: str, by_bucket: Sequence[tuple[Instants, pa.RecordBatch]]) -> None:
-    _write(path, [_with_columns(rows, {TS_COLUMN: ts}) for ts, rows in by_bucket])
+class ArrivedRows(NamedTuple):
+    """Rows of a stream's log: when they happened, and their places in the order of arrival."""
+
+    ts: Instants
+    seq: Instants
+    rows: pa.RecordBatch
 
 
-def read_rows(path: str, bucket: int) -> tuple[Instants, pa.RecordBatch]:
+def write_rows(path: str, by_bucket: Sequence[ArrivedRows]) -> None:
+    _write(path, [_with_columns(arrived.rows, {TS_COLUMN: arrived.ts, SEQ_COLUMN: arrived.seq}) for arrived in by_bucket])
+
+
+def read_rows(path: str, bucket: int) -> ArrivedRows:
     batch = _read(path, bucket)
-    return batch.column(0).to_numpy(), batch.select(batch.schema.names[1:])
+    return ArrivedRows(batch.column(0).to_numpy(), batch.column(1).to_numpy(), batch.select(batch.schema.names[2:]))
 
 
 def write_changes(path: str, changes: SignedBatch, spread: Distribution, buckets: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millstream.core.errors import MillstreamError
-from millstream.core.instant import Micros
+from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.plan.physical import Fragment, SourceExec
 from millstream.runtime.nodes import OperatorProfile
 from millstream.runtime.schedulers import SchedulerName
@@ -20,13 +20,20 @@ from millstream.state.chunk import ChunkInfo
 
 @dataclass(frozen=True)
 class SourceFeed:
-    """Rows of one source of a fragment with sequence numbers in (after, upto]: as chunks, or as files of a map stage."""
+    """Rows of one source of a fragment with sequence numbers in (after, upto]: as chunks, or as files of a map stage.
 
+    `read` says what is read of them: the source itself, or what all the sources need that keep their rows in the store of this name.
+    A feed for a cache that is built anew holds every row of the log at or after `since`.
+    """
+
+    read: SourceExec
     table_dir: str
     after: int
     upto: int
     chunks: tuple[ChunkInfo, ...]
     exchange: tuple[str, ...] = ()  # in arrival order; one record batch per bucket
+    store: str | None = None  # None: the rows are for this fragment alone
+    since: Micros = NEVER_BEFORE
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,22 @@ class FragmentResult:
     rows_out: int = 0
     state_rows: int = 0
     waiting_rows: int = 0  # taken in, beyond the frontier
-    waiting_bytes: int = 0
+    store_bytes: int = 0  # its part of the stores that it reads
     released: tuple[int, ...] = ()  # changes of the answer, as `released_upto` divides them
     seconds: float = 0.0
     operators: tuple[OperatorProfile, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoreSize:
+    """The rows of a source that a worker keeps for one bucket, and who reads them there."""
+
+    read: SourceExec
+    bucket: int
+    rows: int
+    bytes: int
+    readers: tuple[tuple[str, int], ...]  # (incarnation, fragment)
+    windows: int  # that hold rows in it
 
 
 @dataclass(frozen=True)
@@ -97,6 +116,7 @@ class StageResult:
     bucket: int
     fragments: tuple[FragmentResult, ...]
     worker: int = 0  # process id, for the profile
+    stores: tuple[StoreSize, ...] = ()  # all that this worker has for the bucket
 
 
 @dataclass(frozen=True)

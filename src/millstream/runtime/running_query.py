@@ -37,7 +37,7 @@ class QueryStats:
     changes_out: int = 0
     state_rows: int = 0
     waiting_rows: int = 0  # taken in, for when the frontier has passed them
-    waiting_bytes: int = 0
+    store_bytes: int = 0
     worker_seconds: float = 0.0
     ticks: int = 0
     delay: OutputDelay = field(default_factory=OutputDelay)
@@ -45,7 +45,7 @@ class QueryStats:
 
     @property
     def state_bytes(self) -> int:
-        return self.waiting_bytes + sum(profile.state_bytes for profile in self.operators.values())
+        return self.store_bytes + sum(profile.state_bytes for profile in self.operators.values())
 
     def count(self, operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]) -> None:
         """What the operators did in a tick, in each bucket."""

@@ -17,20 +17,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.core.instant import BEGINNING
+from millstream.core.instant import BEGINNING, Micros
 from millstream.core.signed_batch import Instants, SignedBatch, Signs
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.operators.evaluator import Evaluator
 from millstream.plan.logical import SourceKind
 from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, Single, SourceExec
+from millstream.runtime.exchange import ArrivedRows, read_rows
+from millstream.runtime.messages import SourceFeed
 from millstream.state import output_file, relation_log
 from millstream.state.chunk import SEQ, TS, ChunkInfo, read_chunk
 from millstream.state.disk_types import cast_columns
 
 _SPREAD_SHIFT = 14
 """Rows that arrive together stay together: 2**14 consecutive sequence numbers share a bucket."""
-
-Timed = tuple[Instants, pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,32 @@ class _Rows:
         return SignedBatch(self.ts, self.sign, self.rows)
 
 
+class FeedReader:
+    """Reads feeds for one bucket."""
+
+    def __init__(self, bucket: int, buckets: int, evaluator: Evaluator) -> None:
+        self._bucket = bucket
+        self._buckets = buckets
+        self._evaluator = evaluator
+
+    def read(self, feed: SourceFeed, after: int, before: Micros | None) -> list[SignedBatch]:
+        """The rows with greater sequence numbers than `after` and timestamps before `before` (None: any), as they arrived."""
+        chunks = [chunk for chunk in feed.chunks if chunk.max_seq > after and (before is None or chunk.min_ts < before)]
+        found = [self._exchanged(path, after) for path in feed.exchange]
+        found += read_bucket(feed.read, feed.table_dir, chunks, self._bucket, self._buckets, self._evaluator, after)
+        return found if before is None else [batch.filter(batch.instant < before) for batch in found]
+
+    def _exchanged(self, path: str, after: int) -> SignedBatch:
+        arrived = read_rows(path, self._bucket)
+        return SignedBatch.arrivals(arrived.ts, arrived.rows).filter(arrived.seq > after)
+
+
 def read_bucket(
-    source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator
+    source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator, after: int = -1
 ) -> Iterator[SignedBatch]:
-    """The bucket's rows, in arrival order, with their timestamps."""
+    """The bucket's rows with greater sequence numbers than `after`, in arrival order, with their timestamps."""
     mine = [chunk for chunk in chunks if not source.split_at_ingest or chunk.bucket == bucket]
-    parts = (_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator) for chunk in mine)
+    parts = (_after(_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator), chunk, after) for chunk in mine)
     if not source.ties_by_value and all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
         for part in parts:
             yield part.batch()
@@ -102,12 +122,16 @@ def _of_bucket(source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int
     return part.filtered(_buckets(source, part, buckets) == bucket)
 
 
-def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[Timed]:
+def _after(part: _Rows, chunk: ChunkInfo, seq: int) -> _Rows:
+    return part if chunk.min_seq > seq else part.filtered(part.seq > seq)
+
+
+def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[ArrivedRows]:
     """The rows of a stream's chunk for every bucket."""
     part = _prepared(source, table_dir, chunk, evaluator)
     order, offsets = split_by_bucket(_buckets(source, part, buckets), buckets)
-    ts, rows = part.ts[order], part.rows.take(pa.array(order))
-    return [(ts[offsets[b] : offsets[b + 1]], rows.slice(offsets[b], offsets[b + 1] - offsets[b])) for b in range(buckets)]
+    ts, seq, rows = part.ts[order], part.seq[order], part.rows.take(pa.array(order))
+    return [ArrivedRows(ts[start:stop], seq[start:stop], rows.slice(start, stop - start)) for start, stop in pairwise(map(int, offsets))]
 
 
 def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: Evaluator) -> _Rows:

@@ -22,7 +22,8 @@ from typing import Literal, Protocol
 from millstream.core.errors import InternalError, MillstreamError
 from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
-from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask
+from millstream.plan.shared_reading import SharedSources
+from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask, StoreSize
 from millstream.runtime.nodes import OperatorProfile
 from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
@@ -54,6 +55,7 @@ class Span:
     fed: dict[str, int]  # where the feeds end, per input
     chunks: dict[str, tuple[ChunkInfo, ...]]
     after: dict[str, int]
+    since: dict[str, Micros] = field(default_factory=dict)  # of a rebuild: no row at or after this instant is missing, per input
     rebuild: Rebuild | None = None
     emit: Literal["changes", "net", "nothing"] = "changes"
     snapshot: bool = False
@@ -75,7 +77,7 @@ class Outcome:
     rows_out: int = 0
     state_rows: int = 0
     waiting_rows: int = 0
-    waiting_bytes: int = 0
+    store_bytes: int = 0
     released: list[tuple[int, ...]] = field(default_factory=list)  # of each bucket with changes
     seconds: float = 0.0
     operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
@@ -95,7 +97,7 @@ class Outcome:
         self.rows_out += result.rows_out if result.number == len(self.span.query.plan.fragments) - 1 else 0
         self.state_rows += result.state_rows
         self.waiting_rows += result.waiting_rows
-        self.waiting_bytes += result.waiting_bytes
+        self.store_bytes += result.store_bytes
         self.released += [result.released] if result.released else []
         self.seconds += result.seconds
         for place, profile in enumerate(result.operators):
@@ -136,35 +138,38 @@ def span_forward(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
 def span_replay(query: RunningQuery, logs: Logs) -> Span:
     """From the last snapshot to where the query is, with nothing shown: afterwards all caches are there again."""
     start = query.snapshot.at if query.snapshot else NEVER_BEFORE
-    chunks, fed = _since(query, logs, start, query.held_us if query.snapshot else None)
+    since = _since(query, start, query.held_us if query.snapshot else None)
+    chunks, fed = _all_after(logs, since)
     rebuild = Rebuild(query.snapshot.stem if query.snapshot else None)
-    return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), rebuild, emit="nothing")
+    return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), since, rebuild, emit="nothing")
 
 
 def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     """A query created before any event tells everything from the beginning; one created later looks back as far as its
     windows reach, and begins with its answer at the frontier of that moment."""
     if query.created_at == NEVER_BEFORE:
-        chunks, fed = _since(query, logs, NEVER_BEFORE, None)
-        return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None))
-    chunks, fed = _since(query, logs, query.created_at, query.history_us, whole_relations=True)
+        since = _since(query, NEVER_BEFORE, None)
+        chunks, fed = _all_after(logs, since)
+        return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), since, Rebuild(None))
+    since = _since(query, query.created_at, query.history_us, whole_relations=True)
+    chunks, fed = _all_after(logs, since)
     emit: Literal["net", "nothing"] = "nothing" if query.is_stream else "net"
     # snapshotted at once: what a later replay would start from may have left the log by then
-    return Span(query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), Rebuild(None), emit, snapshot=True)
+    return Span(query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), since, Rebuild(None), emit, snapshot=True)
 
 
-def _since(
-    query: RunningQuery, logs: Logs, at: Micros, reach: Micros | None, *, whole_relations: bool = False
-) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
-    """All chunks with rows at most `reach` before `at` or later (None: all), and the last sequence number among them.
+def _since(query: RunningQuery, at: Micros, reach: Micros | None, *, whole_relations: bool = False) -> dict[str, Micros]:
+    """From where on it needs rows, per input: from `reach` before `at`, or all (None).
 
     What a relation holds adds up from all of its changes.
     """
-    chunks = {}
-    for name, source in query.inputs.items():
-        everything = reach is None or (whole_relations and source.retracts)
-        since = NEVER_BEFORE if everything or reach is None else max(at - reach, NEVER_BEFORE)
-        chunks[name] = tuple(logs[name].chunks_after(since - 1))
+    bound = NEVER_BEFORE if reach is None else max(at - reach, NEVER_BEFORE)
+    return {name: NEVER_BEFORE if whole_relations and source.retracts else bound for name, source in query.inputs.items()}
+
+
+def _all_after(logs: Logs, since: Mapping[str, Micros]) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
+    """All chunks with rows at or after these instants, and the last sequence number among them."""
+    chunks = {name: tuple(logs[name].chunks_after(instant - 1)) for name, instant in since.items()}
     return chunks, {name: max((chunk.max_seq for chunk in found), default=-1) for name, found in chunks.items()}
 
 
@@ -191,14 +196,17 @@ class TickRun:
     """Runs spans through the stages; one object per tick."""
 
     def __init__(
-        self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str], scheduler: SchedulerName
-    ) -> None:
+        self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str], scheduler: SchedulerName,
+        shared: SharedSources,
+    ) -> None:  # fmt: skip
         self._runner = runner
         self._location = location
         self._database = database
         self._tick = tick
         self._live = live
         self._scheduler = scheduler
+        self._shared = shared
+        self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
         self._exchange_dir = str(location.exchange_dir / str(tick))
         self._buckets = location.buckets
 
@@ -221,6 +229,7 @@ class TickRun:
         ]
         by_query = {outcome.span.query.incarnation: outcome for outcome in outcomes}
         for stage_result in self._runner.run_stage(tasks):
+            self.stores[stage_result.bucket] = stage_result.stores
             for result in stage_result.fragments:
                 by_query[result.incarnation].take(result)
 
@@ -256,9 +265,12 @@ class TickRun:
 
     def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
         after, upto = span.after[source.name], span.fed[source.name]
-        files = splits.get(_split_name(span, source))
+        shared = self._shared.of(source)
+        read, store = (source, None) if shared is None else (shared.read, shared.name)
+        files = splits.get(_split_name(span, read))
         chunks = span.chunks[source.name] if files is None else ()
-        return SourceFeed(str(self._directory(source)), after, upto, chunks, files or ())
+        since = span.since.get(source.name, NEVER_BEFORE)
+        return SourceFeed(read, str(self._directory(source)), after, upto, chunks, files or (), store, since)
 
     def _directory(self, source: SourceExec) -> Path:
         match source.kind:
@@ -279,9 +291,11 @@ class TickRun:
             for source in (source for fragment in span.query.plan.fragments for source in sources(fragment.root)):
                 if source.kind != "stream" or source.split_at_ingest or isinstance(source.distribution, Single):
                     continue
-                chunks = span.chunks[source.name]
-                uses[_split_name(span, source)] += 1
-                wanted.setdefault((source.name, chunks), {})[_split_name(span, source)] = source
+                chunks, shared = span.chunks[source.name], self._shared.of(source)
+                read = source if shared is None else shared.read
+                name = _split_name(span, read)
+                uses[name] = uses[name] + 1 if shared is None else 1  # a process reads them once for all who share them
+                wanted.setdefault((source.name, chunks), {})[name] = read
         for (_, chunks), by_name in wanted.items():
             for name in [name for name, source in by_name.items() if not self._worth_splitting(source, chunks, uses[name])]:
                 del by_name[name]

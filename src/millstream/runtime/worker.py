@@ -12,6 +12,8 @@ import logging
 import os
 import time
 import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,25 +26,24 @@ from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch, concat
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
-from millstream.operators.pending import PendingRows
-from millstream.operators.state_bytes import state_bytes
-from millstream.plan.physical import ReceiveExec, SourceExec
+from millstream.plan.physical import ReceiveExec, SourceExec, sources
 from millstream.runtime.circuit import Circuit
-from millstream.runtime.exchange import read_changes, read_rows, write_changes, write_contents, write_rows
+from millstream.runtime.exchange import ArrivedRows, read_changes, write_changes, write_contents, write_rows
 from millstream.runtime.messages import (
     FragmentResult,
     FragmentTask,
     MapResult,
     MapTask,
     Rebuild,
-    SourceFeed,
     StageResult,
     StageTask,
 )
 from millstream.runtime.output_delay import count_released
 from millstream.runtime.results import net_rows
 from millstream.runtime.schedulers import new_scheduler
-from millstream.runtime.source_reader import Timed, read_bucket, split_chunk
+from millstream.runtime.source_reader import FeedReader, split_chunk
+from millstream.runtime.source_store import StoreReader
+from millstream.runtime.stores import Stores
 from millstream.runtime.substeps import MOST_ROWS, substeps
 from millstream.runtime.warm_up import warm_up
 from millstream.state.changelog import write_output
@@ -50,21 +51,27 @@ from millstream.state.snapshot import load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
 
+_Key = tuple[str, str, int, int]
+"""Database, incarnation of the query, fragment, bucket."""
+
 
 class FragmentCache:
-    """One fragment of one query in one bucket: its circuit, the rows that wait, and where it is."""
+    """One fragment of one query in one bucket: its circuit, where it reads its sources, and where it is."""
 
-    def __init__(self, task: FragmentTask, circuit: Circuit) -> None:
+    def __init__(self, task: FragmentTask, circuit: Circuit, readers: Mapping[SourceExec, StoreReader]) -> None:
         self.circuit = circuit
-        self.pending = {i: PendingRows(node.schema) for i, node in enumerate(self.circuit.inputs) if isinstance(node, SourceExec)}
+        self.readers = readers
         self.at = task.at
-        self.taken = dict.fromkeys(self.pending, -1)  # the last sequence number taken in, per source
         self.done: tuple[int, FragmentTask, FragmentResult] | None = None
 
     def can_take(self, task: FragmentTask) -> bool:
         """The task goes on exactly where this cache is."""
-        gapless = all(feed.after == taken or feed.upto <= taken for feed, taken in zip(task.feeds, self.taken.values(), strict=True))
-        return self.at == task.at and gapless
+        taken = [reader.taken for reader in self.readers.values()]
+        return self.at == task.at and all(feed.after == n or feed.upto <= n for feed, n in zip(task.feeds, taken, strict=True))
+
+    def leave(self) -> None:
+        for reader in self.readers.values():
+            reader.leave()
 
 
 class Worker:
@@ -79,12 +86,14 @@ class Worker:
         self._rows_a_step = rows_a_step
         self._pairs_a_piece = pairs_a_piece
         self._evaluator = Evaluator()
-        self._caches: dict[tuple[str, str, int, int], FragmentCache] = {}
+        self._caches: dict[_Key, FragmentCache] = {}
+        self._stores = Stores()
 
     def run_stage(self, task: StageTask) -> StageResult:
         self._forget_dead(task)
         results = tuple(self._guarded(task, fragment) for fragment in task.fragments if task.bucket == 0 or not fragment.fragment.single)
-        return StageResult(task.bucket, results, os.getpid())
+        self._stores.trim(task.bucket)
+        return StageResult(task.bucket, results, os.getpid(), self._stores.sizes(task.bucket))
 
     def run_map(self, task: MapTask) -> MapResult:
         try:
@@ -93,7 +102,7 @@ class Worker:
                 parts = [split_chunk(source, task.table_dir, chunk, task.buckets, self._evaluator) for chunk in task.chunks]
                 path = f"{task.exchange_dir}/{split}-{task.part}.arrow"
                 by_bucket = [[part[bucket] for part in parts] for bucket in range(task.buckets)]
-                write_rows(path, [_joined(chunks) for chunks in by_bucket])
+                write_rows(path, [_one_after_the_other(chunks) for chunks in by_bucket])
                 files[split] = path
             return MapResult(task.part, files)
         except Exception as error:
@@ -109,7 +118,7 @@ class Worker:
         try:
             result = self._run(task, fragment)
         except Exception as error:
-            self._caches.pop((task.database, fragment.incarnation, fragment.number, task.bucket), None)
+            self._forget((task.database, fragment.incarnation, fragment.number, task.bucket))
             result = FragmentResult(fragment.incarnation, fragment.number, task.bucket, error=_as_ours(error))
         return replace(result, seconds=time.perf_counter() - started)
 
@@ -119,12 +128,16 @@ class Worker:
         if cache and cache.done and cache.done[:2] == (task.tick, fragment):
             return cache.done[2]
         if fragment.rebuild is not None:
-            cache = self._caches[key] = self._rebuilt(task, fragment, fragment.rebuild)
+            cache = self._rebuilt(task, fragment, fragment.rebuild)
+            self._forget(key)
+            self._caches[key] = cache
         elif cache is None or not cache.can_take(fragment):
-            self._caches.pop(key, None)
+            self._forget(key)
             return FragmentResult(fragment.incarnation, fragment.number, task.bucket, missing=True)
         else:
-            self._take_in(cache, task, fragment.feeds)
+            read = FeedReader(task.bucket, task.buckets, self._evaluator).read
+            for reader, feed in zip(cache.readers.values(), fragment.feeds, strict=True):
+                reader.take_in(feed, read)
         result = self._step(cache, task, fragment)
         cache.done = (task.tick, fragment, result)
         return result
@@ -132,36 +145,30 @@ class Worker:
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
         scheduler = new_scheduler(task.scheduler)
         scheduler.rows_a_slice = self._rows_a_slice or scheduler.rows_a_slice
-        circuit = Circuit(fragment.fragment.root, self._evaluator, self._pairs_a_piece, scheduler, self._most_ending)
-        cache = FragmentCache(fragment, circuit)
-        self._take_in(cache, task, fragment.feeds)
-        if how.snapshot is not None:
-            cache.circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
-            for position, pending in cache.pending.items():
-                past = pending.release(fragment.at)
-                cache.circuit.prime(position, past.instant, past.rows, fragment.at)
-        return cache
-
-    def _take_in(self, cache: FragmentCache, task: StageTask, feeds: tuple[SourceFeed, ...]) -> None:
-        for (position, pending), feed in zip(cache.pending.items(), feeds, strict=True):
-            if feed.upto <= cache.taken[position]:
-                continue  # a rebuilt cache has them already
-            source = cache.circuit.inputs[position]
-            assert isinstance(source, SourceExec)
-            for path in feed.exchange:
-                pending.add(SignedBatch.arrivals(*read_rows(path, task.bucket)))
-            for arrived in read_bucket(source, feed.table_dir, feed.chunks, task.bucket, task.buckets, self._evaluator):
-                pending.add(arrived)
-            cache.taken[position] = feed.upto
+        read = FeedReader(task.bucket, task.buckets, self._evaluator).read
+        readers: dict[SourceExec, StoreReader] = {}
+        with ExitStack() as undo:
+            for source, feed in zip(sources(fragment.fragment.root), fragment.feeds, strict=True):
+                readers[source] = self._stores.join(task, fragment, source, feed, read)
+                undo.callback(readers[source].leave)
+            circuit = Circuit(fragment.fragment.root, self._evaluator, self._pairs_a_piece, scheduler, readers, self._most_ending)
+            if how.snapshot is not None:
+                circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
+                for position, node in enumerate(circuit.inputs):
+                    if isinstance(node, SourceExec):
+                        past = readers[node].release(fragment.at)
+                        circuit.prime(position, past.instant, past.rows, fragment.at)
+            undo.pop_all()
+        return FragmentCache(fragment, circuit, readers)
 
     def _step(self, cache: FragmentCache, task: StageTask, fragment: FragmentTask) -> FragmentResult:
         received = iter(fragment.received)
         batches = []
-        for position, node in enumerate(cache.circuit.inputs):
+        for node in cache.circuit.inputs:
             if isinstance(node, ReceiveExec):
                 batches.append(read_changes(next(received), task.bucket, SignedBatch.empty(node.schema)))
             else:
-                batches.append(cache.pending[position].release(fragment.frontier))
+                batches.append(cache.readers[node].release(fragment.frontier))
         steps = (cache.circuit.step(part, upto) for part, upto in substeps(batches, fragment.frontier, self._rows_a_step))
         shown = fragment.fragment.sends is not None or fragment.emit != "nothing"
         changes = [part for part in steps if len(part) and shown]
@@ -169,7 +176,8 @@ class Worker:
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
             rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
-            waiting_rows=sum(map(len, cache.pending.values())), waiting_bytes=state_bytes(cache.pending),
+            waiting_rows=sum(reader.waiting for reader in cache.readers.values()),
+            store_bytes=sum(reader.bytes for reader in cache.readers.values()),
             operators=tuple(cache.circuit.profiles()),
         )  # fmt: skip
         result = self._deliver(changes, result, task, fragment)
@@ -200,7 +208,12 @@ class Worker:
 
     def _forget_dead(self, task: StageTask) -> None:
         for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:
-            del self._caches[key]
+            self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        cache = self._caches.pop(key, None)
+        if cache is not None:
+            cache.leave()
 
 
 def snapshot_file(stem: str, fragment: int, bucket: int) -> Path:
@@ -212,8 +225,9 @@ def _netted_at(changes: SignedBatch, instant: Micros) -> SignedBatch:
     return SignedBatch.arrivals(np.full(rows.num_rows, instant, np.int64), rows)
 
 
-def _joined(parts: list[Timed]) -> Timed:
-    return np.concatenate([ts for ts, _ in parts]), pa.concat_batches([rows for _, rows in parts])
+def _one_after_the_other(parts: list[ArrivedRows]) -> ArrivedRows:
+    ts, seq, rows = zip(*parts, strict=True)
+    return ArrivedRows(np.concatenate(ts), np.concatenate(seq), pa.concat_batches(rows))
 
 
 def _as_ours(error: Exception) -> MillstreamError:

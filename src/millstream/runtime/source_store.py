@@ -1,0 +1,297 @@
+"""The rows of a source in one bucket, kept once for all who read it.
+
+What lies at or before a frontier is final: every reader that has come so far sees the same rows there, in the order of (ts, arrival),
+however its feeds were cut.  So a store keeps these rows in one place, and whoever uses them only knows where it stands:
+
+    since                                               at
+      ├── segment ──┼───── segment ─────┼── segment ────┤ ··· pending (has arrived, may still get company)
+                ▲                 ▲             ▲       ▲
+            1 hour           10 minutes     a reader    the reader that is furthest
+              └── windows: (oldest row held, newest) ──┘ that lags behind
+
+* A reader (one source of one fragment) steps from frontier to frontier at its own pace; the first to get somewhere makes the segment.
+* A window's stub holds no rows.  What leaves the window is read from the store again, so the store is as large as the largest window.
+* Nobody but the store holds on to rows, so it may replace them by rows with more columns, drop columns, and join small segments.
+
+Rows go when the last stub and the slowest reader have passed them.  A store is a cache: all of it can be read from the log again, and is
+when a reader comes that needs older rows or other columns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.schema import Schema
+from millstream.core.signed_batch import Instants, SignedBatch, concat, merge_by_instant
+from millstream.operators.pending import PendingRows
+from millstream.plan.physical import SourceExec
+from millstream.plan.shared_reading import Picked
+from millstream.plan.window import TimeWindow
+from millstream.runtime.messages import SourceFeed
+
+_SMALL = 1 << 14
+"""Segments are joined up to this many rows, so that many small ticks do not make many small arrays."""
+
+Read = Callable[[SourceFeed, int, Micros | None], list[SignedBatch]]
+"""The rows of a feed with a sequence number after the one given and, if an instant is given, a timestamp before it, as they arrived."""
+
+
+class SourceStore:
+    def __init__(self, source: SourceExec, since: Micros) -> None:
+        self.source = source
+        self.schema = source.schema  # of rows that arrive now; older segments may have fewer columns
+        self.since = since  # every row of the log from here up to `at` is here
+        self.at: Micros = NEVER_BEFORE
+        self.taken = -1  # the last sequence number taken in
+        self.readers: set[StoreReader] = set()
+        self._segments: list[_Segment] = []
+        self._pending = PendingRows(source.schema)
+
+    # --- what comes in
+
+    def admits(self, feed: SourceFeed, columns: Sequence[str]) -> bool:
+        """Whether a new reader with this feed can read here: the feed must leave no gap behind what is final, nor take back what waits."""
+        reaches = feed.since <= self.at + 1
+        return reaches and (self._arrive_with(columns) or feed.upto >= self.taken)
+
+    def extend(self, feed: SourceFeed, columns: Sequence[str], read: Read) -> None:
+        """Everything that the feed of a new reader holds, with these columns: older rows, wider rows, new rows."""
+        if self._arrive_with(columns):
+            missing_to = self._complete_from(columns)
+            older = read(feed, -1, missing_to) if feed.since < missing_to else []
+        else:
+            missing_to = self.at + 1
+            rows = read(feed, -1, None)
+            older = [batch.filter(batch.instant <= self.at) for batch in rows]
+            self.source, self.schema, self._pending, self.taken = feed.read, feed.read.schema, PendingRows(feed.read.schema), feed.upto
+            for batch in rows:
+                self._pending.add(batch.filter(batch.instant > self.at))
+        if feed.since < missing_to:
+            self._replace(feed.since, missing_to, older)
+        self.since = min(self.since, feed.since)
+        self.take_in(feed, read)
+
+    def take_in(self, feed: SourceFeed, read: Read) -> None:
+        """The rows that are new; columns that nobody needs any more go."""
+        if feed.upto <= self.taken:
+            return
+        self._drop_columns(feed.read.schema.names)
+        arrived = read(feed, self.taken, None)  # all or, if that fails, nothing
+        for batch in arrived:
+            self._pending.add(_select(batch.filter(batch.instant >= self.since), self.schema))
+        self.taken = feed.upto
+
+    def advance(self, frontier: Micros) -> None:
+        """Rows up to the frontier are final."""
+        if frontier > self.at:
+            released = self._pending.release(frontier)
+            self.at = frontier
+            if len(released):
+                self._segments.append(_Segment(released))
+                self._join_small()
+
+    # --- what is read
+
+    def between(self, low: Micros, high: Micros) -> list[SignedBatch]:
+        """The final rows with low <= ts <= high, without copying them."""
+        first = bisect_left(self._segments, low, key=_last)
+        stop = bisect_right(self._segments, high, lo=first, key=_first)
+        return [batch for segment in self._segments[first:stop] if len(batch := segment.between(low, high))]
+
+    def trim(self) -> None:
+        """Let go of what no reader needs any more."""
+        needed = min((reader.needs_from for reader in self.readers), default=self.at + 1)
+        if needed > self.since:
+            self.since = needed
+            del self._segments[: bisect_left(self._segments, needed, key=_last)]
+            if self._segments and self._segments[0].is_mostly_before(needed):
+                self._segments[0] = _Segment(self._segments[0].copied_from(needed))
+
+    @property
+    def rows(self) -> int:
+        return sum(len(segment.batch) for segment in self._segments) + self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """Rows beyond what is final."""
+        return len(self._pending)
+
+    @property
+    def bytes(self) -> int:
+        return sum(segment.nbytes for segment in self._segments) + self._pending.nbytes
+
+    # --- columns
+
+    def _arrive_with(self, columns: Sequence[str]) -> bool:
+        return set(columns) <= set(self.schema.names)
+
+    def _complete_from(self, columns: Sequence[str]) -> Micros:
+        """From here on all rows are here, with these columns."""
+        start = self.at + 1
+        for segment in reversed(self._segments):
+            if not set(columns) <= set(segment.batch.rows.schema.names):
+                return start
+            start = segment.first
+        return self.since
+
+    def _replace(self, low: Micros, high: Micros, batches: Sequence[SignedBatch]) -> None:
+        """Other rows for low <= ts < high: those that were there and more, or with more columns."""
+        before = self.between(self.since, low - 1)
+        behind = self.between(max(high, self.since), self.at)
+        new = [merge_by_instant([batch.filter(batch.instant >= low) for batch in batches])] if batches else []
+        self._segments = [_Segment(batch) for batch in (*before, *new, *behind) if len(batch)]
+
+    def _drop_columns(self, wanted: Sequence[str]) -> None:
+        if set(self.schema.names) <= set(wanted):
+            return
+        self.schema = self.schema.select(tuple(name for name in self.schema.names if name in wanted))
+        self._segments = [_Segment(_select(segment.batch, self.schema)) for segment in self._segments]
+        self._pending = self._pending.select(self.schema)
+
+    def _join_small(self) -> None:
+        """As a counter carries: a row is copied a few times at most."""
+        while len(self._segments) > 1:
+            one, other = (segment.batch for segment in self._segments[-2:])
+            if len(one) > 2 * len(other) or len(one) + len(other) > _SMALL or one.rows.schema != other.rows.schema:
+                return
+            self._segments[-2:] = [_Segment(concat([one, other]))]
+
+
+class _Segment:
+    """Rows of a span of time, sorted; at least one."""
+
+    def __init__(self, batch: SignedBatch) -> None:
+        self.batch = batch
+        self.first, self.last = int(batch.instant[0]), int(batch.instant[-1])
+        self.nbytes = batch.nbytes
+
+    def is_mostly_before(self, instant: Micros) -> bool:
+        return self.first < instant and int(np.searchsorted(self.batch.instant, instant)) > len(self.batch) // 2
+
+    def copied_from(self, instant: Micros) -> SignedBatch:
+        """Its rows from there on, without the buffers of the others: each row is copied once more at most before its turn comes."""
+        return self.batch.take(np.arange(np.searchsorted(self.batch.instant, instant), len(self.batch)))
+
+    def between(self, low: Micros, high: Micros) -> SignedBatch:
+        start = int(np.searchsorted(self.batch.instant, low, side="left")) if self.first < low else 0
+        stop = int(np.searchsorted(self.batch.instant, high, side="right")) if self.last > high else len(self.batch)
+        return self.batch.slice(start, max(start, stop))
+
+
+class StoreReader:
+    """One source of one fragment: how far it has come, which columns it picks, and the stubs of its windows."""
+
+    def __init__(self, store: SourceStore, picked: Picked, schema: Schema, feed: SourceFeed, owner: tuple[str, int]) -> None:
+        self.owner = owner
+        self.taken = feed.upto
+        self._store = store
+        self._at = max(feed.since - 1, NEVER_BEFORE)
+        self._picked = [column for column, _ in picked]
+        self._schema = schema
+        self._arrow = schema.to_arrow()
+        self._stubs: list[WindowStub] = []
+        self.windows = 0
+        store.readers.add(self)
+
+    def take_in(self, feed: SourceFeed, read: Read) -> None:
+        if feed.upto > self.taken:  # a rebuilt cache has them already
+            self._store.take_in(feed, read)
+            self.taken = feed.upto
+
+    def release(self, frontier: Micros) -> SignedBatch:
+        """The rows that it has not seen yet up to the frontier, by (ts, arrival)."""
+        self._store.advance(frontier)
+        found = self.between(self._at + 1, frontier)
+        self._at = max(self._at, frontier)
+        return concat(found) if found else SignedBatch.empty(self._schema)
+
+    def between(self, low: Micros, high: Micros) -> list[SignedBatch]:
+        return [self._own(batch) for batch in self._store.between(low, high)]
+
+    def window(self, spec: TimeWindow) -> Callable[[], WindowStub]:
+        """How a window gets its stubs: one for rows that have yet to enter it, one for those that are in it."""
+        self.windows += 1
+        return lambda: self._stub(spec)
+
+    def _stub(self, spec: TimeWindow) -> WindowStub:
+        self._stubs.append(WindowStub(self, spec))
+        return self._stubs[-1]
+
+    def leave(self) -> None:
+        self._store.readers.discard(self)
+
+    @property
+    def waiting(self) -> int:
+        return self._store.waiting
+
+    @property
+    def bytes(self) -> int:
+        """Its part of what the store keeps: those who read share it equally."""
+        return self._store.bytes // len(self._store.readers)
+
+    @property
+    def needs_from(self) -> Micros:
+        return min([self._at + 1, *(stub.oldest for stub in self._stubs if stub.rows)])
+
+    def _own(self, batch: SignedBatch) -> SignedBatch:
+        columns = [batch.rows.column(name) for name in self._picked]
+        return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._arrow))
+
+
+class WindowStub:
+    """A queue of a window's rows (operators/time_window.py) that holds none: a range of timestamps in a store.
+
+    Windows take and give whole instants, so timestamps are enough to tell which rows are meant.
+    """
+
+    def __init__(self, reader: StoreReader, spec: TimeWindow) -> None:
+        self._reader = reader
+        self._spec = spec
+        self.oldest: Micros = NEVER_BEFORE
+        self._newest: Micros = NEVER_BEFORE
+        self.rows = 0
+
+    def append(self, ts: Instants, rows: pa.RecordBatch) -> None:
+        if len(ts):
+            self.oldest = self.oldest if self.rows else int(ts[0])
+            self._newest = int(ts[-1])
+            self.rows += len(ts)
+
+    def pop_before(self, bound: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
+        if not self.rows or bound <= self.oldest:
+            return []
+        taken = self._between(self.oldest, min(bound - 1, self._newest))
+        self.oldest = bound
+        self.rows -= sum(len(ts) for ts, _ in taken)
+        assert (self.rows == 0) == (bound > self._newest), "a store has other rows than its stub was given"
+        return taken
+
+    def to_batch(self, schema: Schema) -> pa.RecordBatch:
+        found = [rows for _, rows in self._between(self.oldest, self._newest)] if self.rows else []
+        return pa.concat_batches(found) if found else SignedBatch.empty(schema).rows
+
+    def _between(self, low: Micros, high: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
+        found = []
+        for batch in self._reader.between(low, high):
+            kept = self._spec.admits(batch.instant)
+            batch = batch if kept is None or kept.all() else batch.filter(kept)
+            found.append((batch.instant, batch.rows))
+        return [(ts, rows) for ts, rows in found if len(ts)]
+
+
+def _first(segment: _Segment) -> Micros:
+    return segment.first
+
+
+def _last(segment: _Segment) -> Micros:
+    return segment.last
+
+
+def _select(batch: SignedBatch, schema: Schema) -> SignedBatch:
+    names = [name for name in schema.names if name in batch.rows.schema.names]
+    return batch if names == batch.rows.schema.names else batch.with_rows(batch.rows.select(names))
