@@ -1,0 +1,1 @@
+"""What papers measured, measured again with this engine: a folder for each paper."""
