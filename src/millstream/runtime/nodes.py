@@ -227,8 +227,11 @@ class RowWiseNode(Node):
         self.profile.took([batch])
         self._done = queue.upto if end is None else min(end, queue.upto)
         # of an instant that is not complete there may be messages to come, before rows that are there already
+        before = self.profile.messages
         told = self._told(self._done)
         self._put(self.operator.step(batch, self._done) if len(batch) else SignedBatch.empty(self.schema), self._done, told)
+        # what flagged rows tell is no message: it goes on with the next row
+        self.profile.sent_messages -= len(told) - (self.profile.messages - before)
 
 
 class ExpireNode(Node):
