@@ -91,4 +91,4 @@ def _marking(rule: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | N
 
 # operators need no mark: their operands have one
 for _rule in ("_parse_expression", "_parse_unary", "_parse_select", "_parse_with", "_parse_order", "_parse_limit", "_parse_lateral"):
-    setattr(ExpressionParser, _rule, _marking(getattr(SparkParser, _rule)))
+    setattr(ExpressionParser, _rule, _marking(getattr(StrictParser, _rule)))
