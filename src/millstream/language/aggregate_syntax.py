@@ -19,7 +19,6 @@ from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
 from millstream.language.functions_known import AGGREGATES, ROW_MAKERS
-from millstream.language.scope import at_place
 from millstream.language.spans import span_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
@@ -63,6 +62,11 @@ class WrittenAggregate:
     @property
     def wants_boolean(self) -> bool:
         return self.name in _OF_BOOLEANS
+
+    @property
+    def typed_as(self) -> str:
+        """The function by whose rule for types it goes: percentile_disc is over DOUBLEs, as in Spark, where percentile_approx is not."""
+        return "percentile" if self.name == "percentile_disc" else self.function
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -215,8 +219,7 @@ def _fractions(name: str, arguments: list[exp.Expr], orders: Sequence[exp.Ordere
             if name == "percentile_disc":
                 raise NotSupported("percentile_disc with DESC is not supported in a continuous query yet")
             fractions = tuple(1 - fraction for fraction in fractions)
-        value = at_place(exp.cast(order.this, "double"), order.this) if name == "percentile_disc" else order.this  # a DOUBLE, as in Spark
-        return [value], fractions, gives_array
+        return [order.this], fractions, gives_array
     if name in _PERCENTILES:
         return arguments[:1], *_numbers(name, arguments[1])
     return arguments, (), False

@@ -36,7 +36,10 @@ Over the rows of a group, with `DISTINCT` and `FILTER (WHERE ...)`; they pass ov
 - `approx_count_distinct` and `percentile_approx` are exact; what they are told of accuracy is not needed.
 - Fractions of percentiles are written in the query; `percentile_cont` and `percentile_disc` want `WITHIN GROUP (ORDER BY ...)`.
 - Variances come from exact sums; a value beyond 1e150 counts as infinite.
-- `first`, `last`, `min_by`, `max_by`, `collect_list` and `collect_set` take no arrays, maps or structs yet.
+- `first`, `last`, `any_value`, `min`, `max`, `min_by`, `max_by`, `mode`, `collect_list`, `collect_set` and their other names
+  take no arrays, maps or structs yet; `first` and `last` with `OVER` do.
+- `median`, `percentile`, `percentile_cont` and `percentile_disc` are over numbers and give DOUBLE; `percentile_approx` takes dates
+  and timestamps as well.
 - `grouping(key)` and `grouping_id()` tell the sets of `ROLLUP`, `CUBE` and `GROUPING SETS` apart.
 """
 

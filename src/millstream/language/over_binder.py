@@ -209,7 +209,7 @@ class OverBinder:
             return OverCall("", written.function, None, aggregate_type(written.function, None), frame)
         values = [bind_over(argument, self._columns, self._sql) for argument in written.arguments]
         type_ = _placed(lambda: result_type(written, values), node)
-        wanted, text = aggregate_argument_cast(written.function, values[0].type), canonical(written.arguments[0])
+        wanted, text = aggregate_argument_cast(written.typed_as, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
             values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
         texts = [text, *map(canonical, written.arguments[1:])]

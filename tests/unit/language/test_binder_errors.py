@@ -41,6 +41,19 @@ from unit.language.corpus import error_of
         ("SELECT sym FROM trades WHERE size", "TYPE_MISMATCH", "size"),
         ("SELECT sym FROM trades GROUP BY sym HAVING count(*)", "TYPE_MISMATCH", "count(*)"),
         ("SELECT sum(arr) FROM trades", "TYPE_MISMATCH", "sum(arr)"),
+        ("SELECT min(arr) FROM trades", "TYPE_MISMATCH", "min(arr)"),
+        ("SELECT first(arr) FROM trades", "NOT_SUPPORTED", "first(arr)"),
+        ("SELECT last(st) FROM trades", "NOT_SUPPORTED", "last(st)"),
+        ("SELECT any_value(m) FROM trades", "NOT_SUPPORTED", "any_value(m)"),
+        ("SELECT max_by(arr, size) FROM trades", "NOT_SUPPORTED", "max_by(arr, size)"),
+        ("SELECT max_by(arr, size) OVER (PARTITION BY sym) FROM trades", "NOT_SUPPORTED", "max_by(arr, size) OVER (PARTITION BY sym)"),
+        ("SELECT mode(arr) FROM trades", "NOT_SUPPORTED", "mode(arr)"),
+        ("SELECT mode() WITHIN GROUP (ORDER BY arr) FROM trades", "NOT_SUPPORTED", "mode() WITHIN GROUP (ORDER BY arr)"),
+        ("SELECT collect_set(arr) FROM trades", "NOT_SUPPORTED", "collect_set(arr)"),
+        ("SELECT collect_list(m) FROM trades", "NOT_SUPPORTED", "collect_list(m)"),
+        ("SELECT collect_list(array(size)) FROM trades", "NOT_SUPPORTED", "collect_list(array(size))"),
+        ("SELECT array_agg(st) WITHIN GROUP (ORDER BY size) FROM trades", "NOT_SUPPORTED", "array_agg(st) WITHIN GROUP (ORDER BY size)"),
+        ("SELECT median(ts) FROM trades", "TYPE_MISMATCH", "median(ts)"),
         ("SELECT arr + 1 FROM trades", "TYPE_MISMATCH", "arr + 1"),
         ("SELECT count(*) FROM trades GROUP BY m", "NOT_SUPPORTED", "m"),
         ("SELECT DISTINCT m FROM trades", "TYPE_MISMATCH", "m"),
@@ -169,6 +182,15 @@ def test_code_and_place(sql: str, code: str, underlined: str) -> None:
 )
 def test_rendered(expected: str) -> None:
     assert str(error_of(expected.splitlines()[1].removeprefix("  "))) == expected
+
+
+def test_percentile_disc_is_over_numbers_as_median_is() -> None:
+    call = "percentile_disc(0.5) WITHIN GROUP (ORDER BY ts)"
+    error, median = error_of(f"SELECT {call} FROM trades"), error_of("SELECT median(ts) FROM trades")
+    assert (error.code, error.message) == (median.code, median.message)
+    assert error.span is not None
+    assert error.sql is not None
+    assert error.sql[error.span.start : error.span.end] == call
 
 
 @pytest.mark.parametrize("terms", [2000, 20_000])
