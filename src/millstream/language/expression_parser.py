@@ -14,7 +14,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
-from millstream.language.column_names import note_form, note_suffix
+from millstream.language.column_names import note_form, note_suffix, note_typed_literal
 from millstream.language.strict_parser import StrictParser
 
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "TRIM")
@@ -58,6 +58,11 @@ class ExpressionParser(StrictParser):
         if isinstance(node, exp.Concat):  # strings side by side are one string
             node = exp.Literal.string("".join(part.name for part in node.expressions))
         self._mark(node, start)
+        return node
+
+    def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        node = super()._parse_type(*args, **kwargs)
+        note_typed_literal(node)
         return node
 
     def _parse_worded(self, name: str, worded: str, words: tuple[str, ...]) -> exp.Expr:

@@ -49,6 +49,7 @@ _LIMITS = """## Limits
 - Patterns, formats, units, time zones and JSON paths are written in the query, as literals.
 - Bytes that are not UTF-8 become NULL when they are cast to STRING. Text with the name of a region as its time zone
   (`2024-01-01 10:00:00 Europe/Paris`) becomes NULL when it is cast to TIMESTAMP; offsets are fine.
+- A literal such as `DATE '2024-01-31'` that cannot be read is refused when the query is created.
 - Arrays and structs can be compared for equality, not for order.
 - Months (`INTERVAL '1' MONTH`) can be added to dates and timestamps; a column of such intervals does not exist.
 - `levenshtein`, `hash`, `xxhash64`, `sha2` beyond 256 bits and the other names below are not there yet.
