@@ -26,7 +26,7 @@ from millstream.language.nodes import OverFunction
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, is_value, plan_column
 from millstream.language.spans import span_of
-from millstream.language.typed import bind_over
+from millstream.language.typed import bind_condition, bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named
 from millstream.plan.logical import AggregateCall, Plan, Project
@@ -169,6 +169,8 @@ class Grouping:
         function = written.function
         if not written.arguments:
             return AggregateCall(name, function, None, aggregate_type(function, None))
+        if written.condition is not None:
+            bind_condition(written.condition, self._scope, self._scope.sql, "FILTER")  # told by its own name, not as CASE
         values = [bind_over(argument, self._scope, self._scope.sql) for argument in written.arguments]
         try:
             type_ = result_type(written, values)

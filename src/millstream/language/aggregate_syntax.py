@@ -13,13 +13,14 @@ collect_list(x) WITHIN GROUP (ORDER BY y)    collect_ordered of x, y
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
+from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch, WindowInvalid
 from millstream.language.functions_known import AGGREGATES, ROW_MAKERS
 from millstream.language.spans import span_of
+from millstream.plan.ordering import LOOKING, NUMBERING
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
@@ -58,6 +59,7 @@ class WrittenAggregate:
     distinct: bool = False
     parameters: tuple[float, ...] = ()
     gives_array: bool = False  # one answer for each parameter
+    condition: exp.Expr | None = None  # of FILTER; it is in the arguments already
 
     @property
     def wants_boolean(self) -> bool:
@@ -112,7 +114,7 @@ def is_part_of_aggregate(node: exp.Expr) -> bool:
 def read_aggregate(node: exp.Expr) -> WrittenAggregate:
     """The aggregate that `is_aggregate` has found.  Errors have their place."""
     try:
-        return _read(node)
+        return replace(_read(node), condition=_unwrapped(node).condition)
     except (BindError, NotSupported) as error:
         error.span = error.span or span_of(node)
         raise
@@ -121,6 +123,9 @@ def read_aggregate(node: exp.Expr) -> WrittenAggregate:
 def _read(node: exp.Expr) -> WrittenAggregate:
     parts = _unwrapped(node)
     name, arguments = parts.call.name.lower(), list(parts.call.expressions)
+    if name in NUMBERING | LOOKING and name not in FUNCTIONS:
+        hint = f"Write {name}({'...' if arguments else ''}) OVER (ORDER BY ...)."
+        raise WindowInvalid(f"{name} looks at other rows and needs OVER", hint=hint)
     if name not in FUNCTIONS:
         raise NotSupported(
             f"the aggregate {name} is not supported in a continuous query yet", hint="docs/functions.md lists those that are."

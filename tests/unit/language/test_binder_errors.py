@@ -57,6 +57,8 @@ from unit.language.corpus import error_of
         ("SELECT DATE '2020-13-45' FROM trades", "TYPE_MISMATCH", "DATE '2020-13-45'"),
         ("SELECT sym FROM trades WHERE ts > TIMESTAMP 'soon'", "TYPE_MISMATCH", "TIMESTAMP 'soon'"),
         ("SELECT year(DATE 'x') + 1 FROM trades", "TYPE_MISMATCH", "DATE 'x'"),
+        ("SELECT first(size) FILTER (WHERE size) FROM trades", "TYPE_MISMATCH", "size"),
+        ("SELECT sum(size) FILTER (WHERE size) OVER () FROM trades", "TYPE_MISMATCH", "size"),
         ("SELECT arr + 1 FROM trades", "TYPE_MISMATCH", "arr + 1"),
         ("SELECT count(*) FROM trades GROUP BY m", "NOT_SUPPORTED", "m"),
         ("SELECT DISTINCT m FROM trades", "TYPE_MISMATCH", "m"),
@@ -90,7 +92,7 @@ from unit.language.corpus import error_of
         ("SELECT sum(DISTINCT size, size) FROM trades", "ARITY_MISMATCH", "sum(DISTINCT size, size)"),
         ("SELECT sum(size) FILTER (WHERE max(size) > 1) FROM trades", "NOT_GROUPED", "max(size)"),
         ("SELECT upper(sym) FILTER (WHERE size > 1) FROM trades", "NOT_SUPPORTED", "upper(sym) FILTER (WHERE size > 1)"),
-        ("SELECT upper(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "sym"),
+        ("SELECT upper(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "upper(DISTINCT sym)"),
         ("SELECT first(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "first(DISTINCT sym)"),
         ("SELECT first(sym, size) FROM trades", "TYPE_MISMATCH", "size"),
         ("SELECT bool_and(size) FROM trades", "TYPE_MISMATCH", "bool_and(size)"),
@@ -155,6 +157,46 @@ def test_code_and_place(sql: str, code: str, underlined: str) -> None:
   SELECT prise FROM trades [RANGE 5 MINUTES]
          ^^^^^
   hint: Did you mean "price"?""",
+        """\
+[COLUMN_NOT_FOUND] column "qqq" does not exist in the subquery
+  SELECT qqq FROM (SELECT sym, size FROM trades)
+         ^^^
+  hint: Columns: sym, size.""",
+        """\
+[FUNCTION_NOT_FOUND] function "qqq" does not exist
+  SELECT qqq(sym) FROM trades
+         ^^^^^^^^
+  hint: docs/functions.md lists those that do; db.function adds one in Python.""",
+        """\
+[TYPE_MISMATCH] the condition of WHERE must be BOOLEAN, found INT
+  SELECT sym FROM trades WHERE size
+                               ^^^^
+  hint: Compare it with something, as in x <> 0.""",
+        """\
+[TYPE_MISMATCH] the condition of FILTER must be BOOLEAN, found INT
+  SELECT sum(size) FILTER (WHERE size) FROM trades
+                                 ^^^^
+  hint: Compare it with something, as in x <> 0.""",
+        """\
+[WINDOW_INVALID] row_number looks at other rows and needs OVER
+  SELECT row_number() FROM trades
+         ^^^^^^^^^^^^
+  hint: Write row_number() OVER (ORDER BY ...).""",
+        """\
+[NOT_SUPPORTED] upper is no aggregate and takes no DISTINCT
+  SELECT upper(DISTINCT sym) FROM trades
+         ^^^^^^^^^^^^^^^^^^^
+  hint: DISTINCT stands in aggregates, as in count(DISTINCT x), and behind SELECT.""",
+        """\
+[NOT_SUPPORTED] a window over this subquery is not supported in a continuous query yet
+  SELECT sym FROM (SELECT DISTINCT sym FROM trades) [ROWS 3]
+                                                    ^^^^^^^^
+  hint: Name the subquery with CREATE QUERY, and put the window on that name.""",
+        """\
+[NOT_SUPPORTED] several values in parentheses are not supported here
+  SELECT sym FROM trades WHERE (sym, size) = ('A', 1)
+                               ^^^^^^^^^^^
+  hint: Compare each by itself: a = 1 AND b = 2.""",
         """\
 [STREAM_NOT_FOUND] there is no stream, relation or query "tradse"
   SELECT sym FROM tradse [RANGE 5 SECONDS]
