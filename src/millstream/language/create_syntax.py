@@ -225,6 +225,7 @@ def _sink(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateSink:
     source = cursor.name("a query's name")
     spans["source"] = source.span
     cursor.expect("INTO")
+    spans["format"] = cursor.span
     format_, options = parse_source(cursor)
     cursor.finish(("OPTIONS",))
     return CreateSink(name, source.text, format_, options, if_not_exists, text=cursor.sql, spans=spans)
