@@ -168,9 +168,9 @@ def _greatest(counts: dict[Entry, int]) -> Entry:
 
 
 def _by_value(element: tuple[int, Entry]) -> tuple[Any, ...]:
-    """By time, then by the values shown, NULL last."""
+    """By time, then by the values shown, NULL first."""
     ts, (k, n, m) = element
-    return ts, k is None, k or "", n, m is None, m or 0
+    return ts, k is not None, k or "", n, m is not None, m or 0
 
 
 def _left(world: World, t: int) -> int:

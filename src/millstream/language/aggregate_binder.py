@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, MillstreamError, NotGrouped, TypeMismatch
 from millstream.language.aggregate_syntax import WrittenAggregate, find_aggregate, is_aggregate, is_grouping, read_aggregate
-from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type
+from millstream.language.aggregate_types import aggregate_argument_cast, aggregate_type, refuse_nested
 from millstream.language.canonical import canonical
 from millstream.language.coercion import BOOLEAN, VOID, is_atomic, is_orderable, named
 from millstream.language.column_names import shown
@@ -26,7 +26,7 @@ from millstream.language.nodes import OverFunction
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import Scope, is_value, plan_column
 from millstream.language.spans import span_of
-from millstream.language.typed import bind_over
+from millstream.language.typed import bind_condition, bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named
 from millstream.plan.logical import AggregateCall, Plan, Project
@@ -169,13 +169,15 @@ class Grouping:
         function = written.function
         if not written.arguments:
             return AggregateCall(name, function, None, aggregate_type(function, None))
+        if written.condition is not None:
+            bind_condition(written.condition, self._scope, self._scope.sql, "FILTER")  # told by its own name, not as CASE
         values = [bind_over(argument, self._scope, self._scope.sql) for argument in written.arguments]
         try:
             type_ = result_type(written, values)
         except MillstreamError as error:
             error.span = error.span or span_of(node)
             raise
-        wanted, text = aggregate_argument_cast(function, values[0].type), canonical(written.arguments[0])
+        wanted, text = aggregate_argument_cast(written.typed_as, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
             values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
         texts = [text, *map(canonical, written.arguments[1:])]
@@ -199,5 +201,6 @@ def result_type(written: WrittenAggregate, values: list[Expr]) -> pa.DataType:
         raise TypeMismatch(f"{written.name} cannot order by {named(more[0])}")
     if written.function == "collect_ordered" and any(not is_orderable(type_) for type_ in more):
         raise TypeMismatch(f"{written.name} cannot order by {named(next(type_ for type_ in more if not is_orderable(type_)))}")
-    type_ = aggregate_type(written.function, first)
+    refuse_nested(written.name, written.function, first)
+    type_ = aggregate_type(written.typed_as, first)
     return pa.list_(type_) if written.gives_array else type_

@@ -13,14 +13,14 @@ collect_list(x) WITHIN GROUP (ORDER BY y)    collect_ordered of x, y
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch
+from millstream.core.errors import ArityMismatch, BindError, NotSupported, TypeMismatch, WindowInvalid
 from millstream.language.functions_known import AGGREGATES, ROW_MAKERS
-from millstream.language.scope import at_place
 from millstream.language.spans import span_of
+from millstream.plan.ordering import LOOKING, NUMBERING
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
@@ -59,10 +59,16 @@ class WrittenAggregate:
     distinct: bool = False
     parameters: tuple[float, ...] = ()
     gives_array: bool = False  # one answer for each parameter
+    condition: exp.Expr | None = None  # of FILTER; it is in the arguments already
 
     @property
     def wants_boolean(self) -> bool:
         return self.name in _OF_BOOLEANS
+
+    @property
+    def typed_as(self) -> str:
+        """The function by whose rule for types it goes: percentile_disc is over DOUBLEs, as in Spark, where percentile_approx is not."""
+        return "percentile" if self.name == "percentile_disc" else self.function
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -108,7 +114,7 @@ def is_part_of_aggregate(node: exp.Expr) -> bool:
 def read_aggregate(node: exp.Expr) -> WrittenAggregate:
     """The aggregate that `is_aggregate` has found.  Errors have their place."""
     try:
-        return _read(node)
+        return replace(_read(node), condition=_unwrapped(node).condition)
     except (BindError, NotSupported) as error:
         error.span = error.span or span_of(node)
         raise
@@ -117,6 +123,9 @@ def read_aggregate(node: exp.Expr) -> WrittenAggregate:
 def _read(node: exp.Expr) -> WrittenAggregate:
     parts = _unwrapped(node)
     name, arguments = parts.call.name.lower(), list(parts.call.expressions)
+    if name in NUMBERING | LOOKING and name not in FUNCTIONS:
+        hint = f"Write {name}({'...' if arguments else ''}) OVER (ORDER BY ...)."
+        raise WindowInvalid(f"{name} looks at other rows and needs OVER", hint=hint)
     if name not in FUNCTIONS:
         raise NotSupported(
             f"the aggregate {name} is not supported in a continuous query yet", hint="docs/functions.md lists those that are."
@@ -215,8 +224,7 @@ def _fractions(name: str, arguments: list[exp.Expr], orders: Sequence[exp.Ordere
             if name == "percentile_disc":
                 raise NotSupported("percentile_disc with DESC is not supported in a continuous query yet")
             fractions = tuple(1 - fraction for fraction in fractions)
-        value = at_place(exp.cast(order.this, "double"), order.this) if name == "percentile_disc" else order.this  # a DOUBLE, as in Spark
-        return [value], fractions, gives_array
+        return [order.this], fractions, gives_array
     if name in _PERCENTILES:
         return arguments[:1], *_numbers(name, arguments[1])
     return arguments, (), False

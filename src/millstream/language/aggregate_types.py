@@ -2,13 +2,14 @@
 
 aggregate_type           what an aggregate gives
 aggregate_argument_cast  what its argument must be cast to first
+refuse_nested            what it cannot keep
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.core.errors import TypeMismatch
+from millstream.core.errors import NotSupported, TypeMismatch
 from millstream.language.coercion import (
     BIGINT,
     DOUBLE,
@@ -20,6 +21,7 @@ from millstream.language.coercion import (
     is_decimal,
     is_float,
     is_integral,
+    is_nested,
     is_numeric,
     named,
 )
@@ -27,6 +29,8 @@ from millstream.language.coercion import (
 _ADDED_UP = frozenset(["sum", "avg"])
 _AS_DOUBLES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "percentile"])
 _KEPT = frozenset(["first", "last", "min_by", "max_by", "mode"])
+_COLLECTED = frozenset(["collect_list", "collect_ordered", "collect_set"])
+_NESTED_HINT = "Take a part of it, as in x[0] or x.field, or its text, CAST(x AS STRING)."
 
 
 def aggregate_argument_cast(function: str, type_: pa.DataType) -> pa.DataType | None:
@@ -47,8 +51,15 @@ def aggregate_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         raise TypeMismatch(f"{function} takes an argument", hint="Only count(*) counts rows.")
     type_ = _type(function, argument)
     if type_ is None:
-        raise TypeMismatch(f"{function} cannot be computed over {named(argument)}")
+        hint = _NESTED_HINT if is_nested(argument) else None
+        raise TypeMismatch(f"{function} cannot be computed over {named(argument)}", hint=hint)
     return type_
+
+
+def refuse_nested(written: str, function: str, argument: pa.DataType) -> None:
+    """Aggregates that keep values keep them as keys that have an order, which arrays, maps and structs do not have yet."""
+    if function in _KEPT | _COLLECTED and is_nested(argument):
+        raise NotSupported(f"{written} over {named(argument)} is not supported in a continuous query yet", hint=_NESTED_HINT)
 
 
 def _type(function: str, argument: pa.DataType) -> pa.DataType | None:
@@ -56,7 +67,7 @@ def _type(function: str, argument: pa.DataType) -> pa.DataType | None:
         return argument if is_atomic(argument) or argument == VOID else None
     if function in _KEPT:
         return argument
-    if function in ("collect_list", "collect_ordered", "collect_set"):
+    if function in _COLLECTED:
         return pa.list_(argument)
     if function in ("bit_and", "bit_or", "bit_xor"):
         return argument if is_integral(argument) else None

@@ -206,7 +206,9 @@ class Catalog:
             hint = f"Choose another name; DESCRIBE {entry.name} shows its columns."
             raise AlreadyExists(f'"{entry.name}" is the system stream, which every database has', hint=hint, span=span, sql=sql)
         if entry is not None:
-            raise AlreadyExists(f'there is a {kind_of(entry)} "{entry.name}" already', span=span, sql=sql)
+            kind = kind_of(entry)
+            hint = f"Choose another name, or DROP {kind.upper()} {entry.name} first."
+            raise AlreadyExists(f'there is a {kind} "{entry.name}" already', hint=hint, span=span, sql=sql)
 
     def _with(self, entry: Entry, statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> Catalog:
         check_name(statement)

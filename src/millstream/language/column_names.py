@@ -1,7 +1,7 @@
 """The name Spark gives to a column that has no alias: `sum(size)`, `(a + b)`, `count(1)`, `CAST((a + 1) AS INT)`.
 
-Works on the tree as parsed, before types are known.  Two things that the tree would not tell are noted
-by the parser: the word of a special form (SUBSTR and SUBSTRING are one node), and the suffix of a number.
+Works on the tree as parsed, before types are known.  What the tree would not tell is noted by the parser:
+the word of a special form (SUBSTR and SUBSTRING are one node), the suffix of a number, and whether a cast is a literal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot import exp
 from millstream.language.literal_names import instant_name, interval_name, number_name
 from millstream.language.nodes import OverFunction
 
-_FORM, _SUFFIX, _OUTER = "form", "number_suffix", "outer_names"
+_FORM, _SUFFIX, _OUTER, _TYPED = "form", "number_suffix", "outer_names", "typed_literal"
 
 # Spark writes these in capitals, unless they were called by one of their other names
 _CAPITALS = frozenset(
@@ -54,6 +54,16 @@ def note_form(node: exp.Expr, word: str) -> None:
 def note_suffix(node: exp.Expr, suffix: str) -> None:
     """`node` is a number with a suffix, such as 1L."""
     node.meta[_SUFFIX] = suffix
+
+
+def note_typed_literal(node: exp.Expr | None) -> None:
+    """If `node` is a type and a string, as in DATE '2020-01-01', that is a literal and no cast."""
+    if isinstance(node, exp.Cast) and node.this.is_string and not node.meta.keys() & {_FORM, _SUFFIX}:
+        node.meta[_TYPED] = True
+
+
+def is_typed_literal(node: exp.Expr) -> bool:
+    return _TYPED in node.meta
 
 
 def number_suffix(node: exp.Expr) -> str | None:

@@ -25,14 +25,23 @@ _CONSTRAINTS = {"PRIMARY KEY", "PRIMARY", "NOT", "NULL", "DEFAULT", "COMMENT", "
 _NESTING = {"(": 1, "<": 1, ")": -1, ">": -1, ">>": -2}
 
 
+_NAMED_HERE = {"TABLE": "RELATION", "VIEW": "QUERY", "TABLES": "RELATIONS", "VIEWS": "QUERIES"}
+
+
+def refuse_tables(cursor: Cursor, verb: str, wanted: str) -> None:
+    """CREATE TABLE, DROP VIEW, SHOW TABLES: what other systems call by these words has another name here."""
+    kind = _NAMED_HERE.get(cursor.word)
+    if kind is not None:
+        one = cursor.word.removesuffix("S")
+        cursor.unexpected(wanted, hint=f"A {one.lower()} is a {_NAMED_HERE[one]} here: {verb} {kind}.")
+
+
 def parse_create(cursor: Cursor, parser: CqlParser) -> Create:
     """Behind CREATE."""
     if cursor.at("OR"):
         raise ParseError("OR REPLACE is not known", hint="DROP the old one first.", span=cursor.span, sql=cursor.sql)
     wanted = "STREAM, RELATION, QUERY or SINK"
-    if cursor.word in ("TABLE", "VIEW"):
-        kind = "RELATION" if cursor.word == "TABLE" else "QUERY"
-        cursor.unexpected(wanted, hint=f"A {cursor.word.lower()} is a {kind} here: CREATE {kind}.")
+    refuse_tables(cursor, "CREATE", wanted)
     rules: dict[str, Callable[[Cursor, CqlParser, bool], Create]] = {
         "STREAM": _stream, "RELATION": _relation, "QUERY": _query, "SINK": _sink,
     }  # fmt: skip
@@ -216,6 +225,7 @@ def _sink(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateSink:
     source = cursor.name("a query's name")
     spans["source"] = source.span
     cursor.expect("INTO")
+    spans["format"] = cursor.span
     format_, options = parse_source(cursor)
     cursor.finish(("OPTIONS",))
     return CreateSink(name, source.text, format_, options, if_not_exists, text=cursor.sql, spans=spans)

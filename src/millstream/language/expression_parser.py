@@ -14,7 +14,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
-from millstream.language.column_names import note_form, note_suffix
+from millstream.language.column_names import note_form, note_suffix, note_typed_literal
 from millstream.language.strict_parser import StrictParser
 
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "TRIM")
@@ -60,6 +60,11 @@ class ExpressionParser(StrictParser):
         self._mark(node, start)
         return node
 
+    def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        node = super()._parse_type(*args, **kwargs)
+        note_typed_literal(node)
+        return node
+
     def _parse_worded(self, name: str, worded: str, words: tuple[str, ...]) -> exp.Expr:
         """name(a, b, c), or with words instead of the commas, which is then called `worded`."""
         args = self._parse_csv(self._parse_bitwise)
@@ -91,4 +96,4 @@ def _marking(rule: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | N
 
 # operators need no mark: their operands have one
 for _rule in ("_parse_expression", "_parse_unary", "_parse_select", "_parse_with", "_parse_order", "_parse_limit", "_parse_lateral"):
-    setattr(ExpressionParser, _rule, _marking(getattr(SparkParser, _rule)))
+    setattr(ExpressionParser, _rule, _marking(getattr(StrictParser, _rule)))

@@ -33,6 +33,8 @@ from millstream.language.windows_below import streams_below, with_window
 from millstream.plan.logical import Scan, Window
 from millstream.plan.window import RowsWindow, TimeWindow
 
+_NAME_IT = "Name the subquery with CREATE QUERY, and put the window on that name."
+
 
 class Queries(Selects, Protocol):
     """Who binds the queries inside a query, and knows those of WITH."""
@@ -137,8 +139,8 @@ def _rewindowed(bound: BoundSelect, window: StreamWindow, sql: str) -> BoundSele
     if bound.has_window or not bound.grows_only:
         raise _no_window("the subquery is a relation", window, sql)
     if bound.mixes_rows:
-        raise not_supported("a window over this subquery", window, sql)
+        raise not_supported("a window over this subquery", window, sql, _NAME_IT)
     spec = bind_window(window, Scope((Source(None, "the subquery", bound.columns),), sql))
     if isinstance(spec, RowsWindow) and len(streams_below(bound.plan)) > 1:
-        raise not_supported("a ROWS window over a union", window, sql)
+        raise not_supported("a ROWS window over a union", window, sql, _NAME_IT)
     return replace(bound, plan=with_window(bound.plan, spec), has_window=True, grows_only=spec.grows_only)

@@ -36,7 +36,10 @@ Over the rows of a group, with `DISTINCT` and `FILTER (WHERE ...)`; they pass ov
 - `approx_count_distinct` and `percentile_approx` are exact; what they are told of accuracy is not needed.
 - Fractions of percentiles are written in the query; `percentile_cont` and `percentile_disc` want `WITHIN GROUP (ORDER BY ...)`.
 - Variances come from exact sums; a value beyond 1e150 counts as infinite.
-- `first`, `last`, `min_by`, `max_by`, `collect_list` and `collect_set` take no arrays, maps or structs yet.
+- `first`, `last`, `any_value`, `min`, `max`, `min_by`, `max_by`, `mode`, `collect_list`, `collect_set` and their other names
+  take no arrays, maps or structs yet; `first` and `last` with `OVER` do.
+- `median`, `percentile`, `percentile_cont` and `percentile_disc` are over numbers and give DOUBLE; `percentile_approx` takes dates
+  and timestamps as well.
 - `grouping(key)` and `grouping_id()` tell the sets of `ROLLUP`, `CUBE` and `GROUPING SETS` apart.
 """
 
@@ -46,6 +49,7 @@ _LIMITS = """## Limits
 - Patterns, formats, units, time zones and JSON paths are written in the query, as literals.
 - Bytes that are not UTF-8 become NULL when they are cast to STRING. Text with the name of a region as its time zone
   (`2024-01-01 10:00:00 Europe/Paris`) becomes NULL when it is cast to TIMESTAMP; offsets are fine.
+- A literal such as `DATE '2024-01-31'` that cannot be read is refused when the query is created.
 - Arrays and structs can be compared for equality, not for order.
 - Months (`INTERVAL '1' MONTH`) can be added to dates and timestamps; a column of such intervals does not exist.
 - `levenshtein`, `hash`, `xxhash64`, `sha2` beyond 256 bits and the other names below are not there yet.

@@ -63,4 +63,5 @@ def missing(name: str, others: Sequence[str] = ()) -> MillstreamError:
         return NotSupported(f"the aggregate {lower} cannot stand here", hint="Aggregates stand in the select list and in HAVING.")
     if lower in KNOWN:
         return NotSupported(f"the function {lower} is not supported", hint=did_you_mean(name, known))
-    return FunctionNotFound(f'function "{name}" does not exist', hint=did_you_mean(name, known))
+    hint = did_you_mean(name, known) or "docs/functions.md lists those that do; db.function adds one in Python."
+    return FunctionNotFound(f'function "{name}" does not exist', hint=hint)

@@ -44,7 +44,8 @@ def parse_timed_join(cursor: Cursor) -> exp.Join | None:
 def opens_timed_clause(cursor: Cursor) -> bool:
     """The word that stands here opens a clause of these joins: it is no alias."""
     if cursor.at("WITHIN"):
-        return cursor.parser._next.text[:1].isdecimal()
+        following = cursor.parser._next.text[:1]
+        return following.isdecimal() or following == "-"  # which is refused, as a length of time
     return cursor.at("ZIPPER JOIN") or cursor.at("MATCH_CONDITION (")
 
 

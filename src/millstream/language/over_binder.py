@@ -29,7 +29,7 @@ from millstream.language.over_frames import bind_frame
 from millstream.language.scalar_casts import cast
 from millstream.language.scope import at_place, plan_column
 from millstream.language.spans import span_of
-from millstream.language.typed import Typed, bind_over
+from millstream.language.typed import Typed, bind_condition, bind_over
 from millstream.language.unsupported import not_supported
 from millstream.plan.expression import Expr, Named, column
 from millstream.plan.logical import Over, Plan, Project
@@ -207,9 +207,11 @@ class OverBinder:
         written = read_aggregate(call)
         if not written.arguments:
             return OverCall("", written.function, None, aggregate_type(written.function, None), frame)
+        if written.condition is not None:
+            bind_condition(written.condition, self._columns, self._sql, "FILTER")
         values = [bind_over(argument, self._columns, self._sql) for argument in written.arguments]
         type_ = _placed(lambda: result_type(written, values), node)
-        wanted, text = aggregate_argument_cast(written.function, values[0].type), canonical(written.arguments[0])
+        wanted, text = aggregate_argument_cast(written.typed_as, values[0].type), canonical(written.arguments[0])
         if wanted is not None:
             values[0], text = cast(values[0], wanted), f"{text}::{wanted}"
         texts = [text, *map(canonical, written.arguments[1:])]

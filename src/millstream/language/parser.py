@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import MillstreamError, ParseError, Span, did_you_mean
 from millstream.language.change_syntax import At, parse_at, parse_delete, parse_insert, parse_update, split_at
-from millstream.language.create_syntax import parse_create
+from millstream.language.create_syntax import parse_create, refuse_tables
 from millstream.language.cursor import Cursor, token_span
 from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer
 from millstream.language.expiry_syntax import split_expiry, with_expiry
@@ -144,14 +144,18 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
 
 
 def _drop(cursor: Cursor, parser: CqlParser) -> Drop:
-    kind = cursor.choose(_KINDS, "STREAM, RELATION, QUERY or SINK")
+    wanted = "STREAM, RELATION, QUERY or SINK"
+    refuse_tables(cursor, "DROP", wanted)
+    kind = cursor.choose(_KINDS, wanted)
     if_exists = cursor.accept("IF EXISTS")
     name = cursor.name(f"the {kind}'s name")
     return Drop(kind, name.text, if_exists, text=cursor.sql, spans={"name": name.span})
 
 
 def _show(cursor: Cursor, parser: CqlParser) -> Show:
-    return Show(cursor.choose(_PLURALS, "STREAMS, RELATIONS, QUERIES or SINKS"), text=cursor.sql)
+    wanted = "STREAMS, RELATIONS, QUERIES or SINKS"
+    refuse_tables(cursor, "SHOW", wanted)
+    return Show(cursor.choose(_PLURALS, wanted), text=cursor.sql)
 
 
 def _describe(cursor: Cursor, parser: CqlParser) -> Describe:

@@ -14,6 +14,7 @@ from sqlglot import exp
 from millstream.core.errors import ColumnNotFound, MillstreamError, NotSupported, StreamNotFound, TypeMismatch
 from millstream.language import scalar_predicates as predicates
 from millstream.language.coercion import BOOLEAN, INT, VOID, implicitly, is_array, is_integral, is_map, is_struct, named, widened
+from millstream.language.column_names import is_typed_literal
 from millstream.language.functions import Call
 from millstream.language.functions_bits import BITWISE, bitwise_operands
 from millstream.language.functions_datetime import UNIT_FIRST
@@ -22,7 +23,7 @@ from millstream.language.functions_table import find
 from millstream.language.python_functions import function_at, other_functions
 from millstream.language.scalar_arithmetic import arithmetic, negated
 from millstream.language.scalar_casts import cast
-from millstream.language.scalar_literals import interval, literal, number
+from millstream.language.scalar_literals import interval, literal, number, readable
 from millstream.language.scalar_syntax import by_strength, call_of, declared_type
 from millstream.language.spans import span_of
 from millstream.plan.duckdb_sql import in_template, lowered, quoted
@@ -76,6 +77,8 @@ class ScalarBinder:
             case exp.Not():
                 inner = predicates.boolean(self.bind(node.this), "NOT", from_text=True)
                 return Expr(exp.Not(this=inner.tree), BOOLEAN)
+            case exp.Cast() if is_typed_literal(node):
+                return readable(cast(literal(node.this), declared_type(node.to)), node.this.name)
             case exp.Cast():
                 return cast(self.bind(node.this), declared_type(node.to))
             case exp.Case():

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from millstream.core.errors import NotSupported, TypeMismatch
 from millstream.core.instant import UNITS
-from millstream.core.schema import INTERVAL
+from millstream.core.schema import INTERVAL, type_name
 from millstream.language.coercion import BIGINT, BINARY, BOOLEAN, DOUBLE, INT, MAX_PRECISION, STRING, VOID
+from millstream.plan.constant_folding import folded
 from millstream.plan.duckdb_sql import MONTHS, duckdb_type, in_template, lowered, text
 from millstream.plan.expression import Expr
 
@@ -106,6 +107,16 @@ def constant_truth(operand: Expr) -> bool | None:
     """The value, if the operand is TRUE or FALSE."""
     tree = operand.tree.unnest()
     return bool(tree.this) if isinstance(tree, exp.Boolean) else None
+
+
+def readable(value: Expr, written: str) -> Expr:
+    """A literal of a type, such as DATE '2020-01-31', unless its text is none: a cast would be NULL, a literal is a mistake."""
+    if not isinstance(folded(value).tree, exp.Null):
+        return value
+    shapes = {"DATE": "DATE '2024-01-31'", "TIMESTAMP": "TIMESTAMP '2024-01-31T12:00:00Z'"}
+    name = type_name(value.type)
+    hint = f"Write it as {shapes[name]}." if name in shapes else None
+    raise TypeMismatch(f"'{written[:60]}' is no {name}", hint=hint)
 
 
 def _binary(digits: str) -> Expr:

@@ -19,6 +19,7 @@ from millstream.language.coercion import (
     is_integral,
     is_map,
     is_nested,
+    is_numeric,
     is_orderable,
     named,
     widened,
@@ -95,7 +96,8 @@ def boolean(operand: Expr, where: str, *, from_text: bool = False) -> Expr:
         return operand
     if operand.type == VOID or (from_text and operand.type == STRING):
         return cast(operand, BOOLEAN)
-    raise TypeMismatch(f"{where} must be BOOLEAN, found {named(operand.type)}")
+    hint = "Compare it with something, as in x <> 0." if is_numeric(operand.type) else "Compare it, or ask whether it IS NOT NULL."
+    raise TypeMismatch(f"{where} must be BOOLEAN, found {named(operand.type)}", hint=hint)
 
 
 def is_null(operand: Expr) -> Expr:

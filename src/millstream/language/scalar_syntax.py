@@ -35,6 +35,8 @@ def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
             return "overlay", _present(node, "this", "expression", "from_", "for_")
         case exp.Trim():
             return _trim(node)
+    if isinstance(node, exp.Tuple):
+        raise NotSupported("several values in parentheses are not supported here", hint="Compare each by itself: a = 1 AND b = 2.")
     raise NotSupported(f'"{node.sql(dialect="spark")}" is not supported here')
 
 

@@ -20,6 +20,7 @@ from millstream.plan.logical import Plan
 E = TypeVar("E", bound=exp.Expr)
 
 _BOUND = "bound"
+_MOST_LISTED = 20
 _VALUE = "value"
 
 
@@ -200,12 +201,19 @@ class Scope:
     def _no_column(self, name: str, sources: list[Source], span: Span | None) -> ColumnNotFound:
         where = " or ".join(source.described for source in sources)
         names = [visible.name for source in sources for visible in source.columns]
-        return ColumnNotFound(f'column "{name}" does not exist in {where}', hint=did_you_mean(name, names), span=span, sql=self.sql)
+        hint = did_you_mean(name, names) or _listed(names)
+        return ColumnNotFound(f'column "{name}" does not exist in {where}', hint=hint, span=span, sql=self.sql)
 
     def _no_source(self, name: str, span: Span | None, what: str) -> ColumnNotFound:
         names = [source.qualifier for source in self.sources if source.qualifier]
         hint = did_you_mean(name, names) or (f"FROM has {', '.join(names)}." if names else None)
         return ColumnNotFound(f'{what} does not exist: nothing in FROM is called "{name}"', hint=hint, span=span, sql=self.sql)
+
+
+def _listed(names: list[str]) -> str:
+    known = list(dict.fromkeys(names))
+    shown = ", ".join(known[:_MOST_LISTED])
+    return f"Columns: {shown}{', and more' if len(known) > _MOST_LISTED else ''}."
 
 
 def plan_scope(sql: str, *plans: Plan) -> Scope:

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import ParseError, Span
 from millstream.language.cursor import Cursor, token_span
+from millstream.language.limit_syntax import parse_fetch, refuse_limit_options
 from millstream.language.spans import mark
 
 T = TypeVar("T")
@@ -136,6 +137,16 @@ class StrictParser(SparkParser):
         """sqlglot forgives a clause that ends right after its word; SQL does not."""
         if self._prev.token_type == word and (node is not None or word == TokenType.ALIAS):
             self.raise_error("expected more")
+
+    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> exp.Expr | None:
+        return parse_fetch(Cursor(self)) or super()._parse_limit(this, top, skip_limit_token)
+
+    def _parse_limit_options(self) -> exp.LimitOptions | None:
+        refuse_limit_options(Cursor(self), token_span(self._prev))
+        return None
+
+    def _parse_limit_by(self) -> list[exp.Expr] | None:
+        return None  # LIMIT ... BY is not Spark's
 
     # --- rules that are not Spark's ---------------------------------------------------------
 

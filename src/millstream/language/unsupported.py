@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millstream.core.errors import NotSupported
-from millstream.language.aggregate_syntax import is_part_of_aggregate
+from millstream.language.aggregate_syntax import is_aggregate, is_part_of_aggregate
 from millstream.language.spans import span_of
 
 _SELECT = {
@@ -83,6 +83,10 @@ def check_source(source: exp.Table | exp.Subquery, sql: str) -> None:
 
 def check_expression(tree: exp.Expr, sql: str) -> None:
     for node in tree.walk():
+        if isinstance(node, exp.Distinct) and isinstance(node.parent, exp.Anonymous) and not is_aggregate(node.parent):
+            name = node.parent.name.lower()
+            hint = "DISTINCT stands in aggregates, as in count(DISTINCT x), and behind SELECT."
+            raise NotSupported(f"{name} is no aggregate and takes no DISTINCT", hint=hint, span=span_of(node.parent), sql=sql)
         for kind, what in _EXPRESSIONS.items():
             if isinstance(node, kind) and not is_part_of_aggregate(node):
                 raise not_supported(what, node, sql, _HINTS.get(kind))

@@ -18,6 +18,7 @@ from millstream.core.errors import MillstreamError, NotSupported, Span
 from millstream.language.catalog import Catalog, StreamEntry
 from millstream.language.cursor import token_span
 from millstream.language.dialect import Cql
+from millstream.language.nodes import StreamWindow
 from millstream.language.spans import span_of
 from millstream.runtime.runner import Runner
 
@@ -27,6 +28,8 @@ PARTS = ("late", "rejected")
 
 def reads_only_finished(select: exp.Expr, catalog: Catalog) -> bool:
     """True if no stream's rows are read: then there is nothing to wait for, and the answer is a table."""
+    if select.find(StreamWindow) is not None:
+        return False  # behind a stream it is a question that stays; behind anything else the binder knows what to say
     tables = _tables(select)
     return bool(tables) and not any(_is_live(table, catalog) for table in tables)
 
@@ -109,6 +112,6 @@ def _is_live(table: exp.Table, catalog: Catalog) -> bool:
     name, part = _name_and_part(table)
     if part is not None:
         return part not in PARTS or name not in catalog
-    if table.args.get("stream_window") is not None or name not in catalog:
+    if name not in catalog:
         return True  # the binder knows what to say
     return isinstance(catalog.find(name), StreamEntry)

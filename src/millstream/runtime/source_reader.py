@@ -105,13 +105,17 @@ def read_bucket(
 
 
 def _arrival_order(seq: Instants, rows: pa.RecordBatch | None) -> Instants:
-    """By sequence number; equal ones by the values of these rows."""
+    """By sequence number; equal ones by the values of these rows, from left to right."""
     if rows is None:
         return np.argsort(seq, kind="stable")
-    names = [f"{i}" for i in range(rows.num_columns)]
-    table = pa.table([pa.array(seq), *rows.columns], names=["seq", *names])
-    sortable = [name for name, column in zip(names, rows.columns, strict=True) if not pa.types.is_nested(column.type)]
-    order: Instants = pc.sort_indices(table, [(name, "ascending") for name in ("seq", *sortable)]).to_numpy().astype(np.int64)
+    keys: list[pa.Array] = [pa.array(seq)]
+    for column in rows.columns:
+        if column.null_count:
+            keys.append(column.is_valid())  # NULL is the least; Arrow would put NaN beside it, which is the greatest
+        if not pa.types.is_nested(column.type):
+            keys.append(column)
+    table = pa.table(keys, names=[f"{i}" for i in range(len(keys))])
+    order: Instants = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy().astype(np.int64)
     return order
 
 

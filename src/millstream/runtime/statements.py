@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -196,7 +198,8 @@ class Statements:
             case ast.CreateSink():
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
-                self._sinks[entry.name] = (entry, _opened_sink(entry))
+                with _placed(statement, "format"):
+                    self._sinks[entry.name] = (entry, _opened_sink(entry))
         return None
 
     def _open_stream(self, entry: StreamEntry, *, reopening: bool) -> None:
@@ -239,7 +242,8 @@ class Statements:
             raise NotSupported(
                 f'"{entry.name}" is the system stream and cannot be dropped', hint=hint, span=statement.place("name"), sql=statement.text
             )
-        self._refuse_if_used(entry)
+        with _placed(statement, "name"):
+            self._refuse_if_used(entry)
         self.catalog = self.catalog.without(entry.name)
         self._file.remove([saved.id for saved in self._file.entries if _names(parse_one(saved.sql), entry.name)])
         match entry:
@@ -302,15 +306,19 @@ class Statements:
             _refuse_system(target, statement.place("target"), sql)
             if statement.select is not None or not isinstance(target, StreamEntry | RelationEntry):
                 raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.place("target"), sql=sql)
-            self.insert(target.name, literal_rows(statement, target.schema, sql), statement.at)
+            rows = literal_rows(statement, target.schema, sql)
+            with _placed(statement, "at" if statement.at is not None and isinstance(target, StreamEntry) else "target"):
+                self.insert(target.name, rows, statement.at)
             return
         relation = self.catalog.relation(statement.target, statement.place("target"), sql)
         moment = self._moment(relation.name, statement.at)
         condition = bound_condition(statement.where, relation, sql)
         if isinstance(statement, ast.DeleteFrom):
             self._relations.delete(relation.name, condition, moment)
-        else:
-            self._relations.update(relation.name, bound_assignments(statement.assignments, relation, sql), condition, moment)
+            return
+        assignments = bound_assignments(statement.assignments, relation, sql)
+        with _placed(statement, "target"):
+            self._relations.update(relation.name, assignments, condition, moment)
 
     def _moment(self, relation: str, asked: Micros | None) -> Moment:
         """Of a change to a relation."""
@@ -330,6 +338,17 @@ class Statements:
                 return list_queries(self._engine)
             case _:
                 return list_sinks(self.catalog)
+
+
+@contextmanager
+def _placed(statement: ast.CreateSink | ast.Drop | ast.InsertValues | ast.UpdateSet, part: str) -> Iterator[None]:
+    """Errors of those who know no text get the place of this part of the statement."""
+    try:
+        yield
+    except MillstreamError as error:
+        if error.span is None and error.sql is None:
+            error.span, error.sql = statement.place(part), statement.text
+        raise
 
 
 def _opened_sink(entry: SinkEntry) -> Sink:

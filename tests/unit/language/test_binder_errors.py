@@ -41,6 +41,24 @@ from unit.language.corpus import error_of
         ("SELECT sym FROM trades WHERE size", "TYPE_MISMATCH", "size"),
         ("SELECT sym FROM trades GROUP BY sym HAVING count(*)", "TYPE_MISMATCH", "count(*)"),
         ("SELECT sum(arr) FROM trades", "TYPE_MISMATCH", "sum(arr)"),
+        ("SELECT min(arr) FROM trades", "TYPE_MISMATCH", "min(arr)"),
+        ("SELECT first(arr) FROM trades", "NOT_SUPPORTED", "first(arr)"),
+        ("SELECT last(st) FROM trades", "NOT_SUPPORTED", "last(st)"),
+        ("SELECT any_value(m) FROM trades", "NOT_SUPPORTED", "any_value(m)"),
+        ("SELECT max_by(arr, size) FROM trades", "NOT_SUPPORTED", "max_by(arr, size)"),
+        ("SELECT max_by(arr, size) OVER (PARTITION BY sym) FROM trades", "NOT_SUPPORTED", "max_by(arr, size) OVER (PARTITION BY sym)"),
+        ("SELECT mode(arr) FROM trades", "NOT_SUPPORTED", "mode(arr)"),
+        ("SELECT mode() WITHIN GROUP (ORDER BY arr) FROM trades", "NOT_SUPPORTED", "mode() WITHIN GROUP (ORDER BY arr)"),
+        ("SELECT collect_set(arr) FROM trades", "NOT_SUPPORTED", "collect_set(arr)"),
+        ("SELECT collect_list(m) FROM trades", "NOT_SUPPORTED", "collect_list(m)"),
+        ("SELECT collect_list(array(size)) FROM trades", "NOT_SUPPORTED", "collect_list(array(size))"),
+        ("SELECT array_agg(st) WITHIN GROUP (ORDER BY size) FROM trades", "NOT_SUPPORTED", "array_agg(st) WITHIN GROUP (ORDER BY size)"),
+        ("SELECT median(ts) FROM trades", "TYPE_MISMATCH", "median(ts)"),
+        ("SELECT DATE '2020-13-45' FROM trades", "TYPE_MISMATCH", "DATE '2020-13-45'"),
+        ("SELECT sym FROM trades WHERE ts > TIMESTAMP 'soon'", "TYPE_MISMATCH", "TIMESTAMP 'soon'"),
+        ("SELECT year(DATE 'x') + 1 FROM trades", "TYPE_MISMATCH", "DATE 'x'"),
+        ("SELECT first(size) FILTER (WHERE size) FROM trades", "TYPE_MISMATCH", "size"),
+        ("SELECT sum(size) FILTER (WHERE size) OVER () FROM trades", "TYPE_MISMATCH", "size"),
         ("SELECT arr + 1 FROM trades", "TYPE_MISMATCH", "arr + 1"),
         ("SELECT count(*) FROM trades GROUP BY m", "NOT_SUPPORTED", "m"),
         ("SELECT DISTINCT m FROM trades", "TYPE_MISMATCH", "m"),
@@ -59,6 +77,12 @@ from unit.language.corpus import error_of
         ("SELECT sym FROM trades JOIN trades AS t ON true", "COLUMN_AMBIGUOUS", "sym"),
         ("SELECT sym FROM trades ORDER BY size", "NOT_SUPPORTED", "ORDER BY size"),
         ("SELECT sym FROM trades LIMIT size", "TYPE_MISMATCH", "size"),
+        ("SELECT sym FROM trades LIMIT 5 PERCENT", "NOT_SUPPORTED", "5 PERCENT"),
+        ("SELECT sym FROM trades LIMIT 5 %", "NOT_SUPPORTED", "5 %"),
+        ("SELECT sym FROM trades LIMIT 5 WITH TIES", "NOT_SUPPORTED", "5 WITH TIES"),
+        ("SELECT sym FROM trades FETCH FIRST 5 PERCENT ROWS ONLY", "NOT_SUPPORTED", "FETCH FIRST 5 PERCENT"),
+        ("SELECT sym FROM trades FETCH FIRST ROW WITH TIES", "NOT_SUPPORTED", "FETCH FIRST ROW WITH TIES"),
+        ("SELECT sym FROM trades FETCH FIRST 1.5 ROWS ONLY", "TYPE_MISMATCH", "1.5"),
         ("SELECT sym FROM trades TABLESAMPLE (5 PERCENT)", "NOT_SUPPORTED", "5"),
         ("SELECT sym FROM trades AS t(a, b)", "NOT_SUPPORTED", "a"),
         ("SELECT sym FROM trades LATERAL VIEW explode(arr) e AS x", "NOT_SUPPORTED", "LATERAL VIEW explode(arr) e AS x"),
@@ -68,7 +92,7 @@ from unit.language.corpus import error_of
         ("SELECT sum(DISTINCT size, size) FROM trades", "ARITY_MISMATCH", "sum(DISTINCT size, size)"),
         ("SELECT sum(size) FILTER (WHERE max(size) > 1) FROM trades", "NOT_GROUPED", "max(size)"),
         ("SELECT upper(sym) FILTER (WHERE size > 1) FROM trades", "NOT_SUPPORTED", "upper(sym) FILTER (WHERE size > 1)"),
-        ("SELECT upper(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "sym"),
+        ("SELECT upper(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "upper(DISTINCT sym)"),
         ("SELECT first(DISTINCT sym) FROM trades", "NOT_SUPPORTED", "first(DISTINCT sym)"),
         ("SELECT first(sym, size) FROM trades", "TYPE_MISMATCH", "size"),
         ("SELECT bool_and(size) FROM trades", "TYPE_MISMATCH", "bool_and(size)"),
@@ -134,6 +158,46 @@ def test_code_and_place(sql: str, code: str, underlined: str) -> None:
          ^^^^^
   hint: Did you mean "price"?""",
         """\
+[COLUMN_NOT_FOUND] column "qqq" does not exist in the subquery
+  SELECT qqq FROM (SELECT sym, size FROM trades)
+         ^^^
+  hint: Columns: sym, size.""",
+        """\
+[FUNCTION_NOT_FOUND] function "qqq" does not exist
+  SELECT qqq(sym) FROM trades
+         ^^^^^^^^
+  hint: docs/functions.md lists those that do; db.function adds one in Python.""",
+        """\
+[TYPE_MISMATCH] the condition of WHERE must be BOOLEAN, found INT
+  SELECT sym FROM trades WHERE size
+                               ^^^^
+  hint: Compare it with something, as in x <> 0.""",
+        """\
+[TYPE_MISMATCH] the condition of FILTER must be BOOLEAN, found INT
+  SELECT sum(size) FILTER (WHERE size) FROM trades
+                                 ^^^^
+  hint: Compare it with something, as in x <> 0.""",
+        """\
+[WINDOW_INVALID] row_number looks at other rows and needs OVER
+  SELECT row_number() FROM trades
+         ^^^^^^^^^^^^
+  hint: Write row_number() OVER (ORDER BY ...).""",
+        """\
+[NOT_SUPPORTED] upper is no aggregate and takes no DISTINCT
+  SELECT upper(DISTINCT sym) FROM trades
+         ^^^^^^^^^^^^^^^^^^^
+  hint: DISTINCT stands in aggregates, as in count(DISTINCT x), and behind SELECT.""",
+        """\
+[NOT_SUPPORTED] a window over this subquery is not supported in a continuous query yet
+  SELECT sym FROM (SELECT DISTINCT sym FROM trades) [ROWS 3]
+                                                    ^^^^^^^^
+  hint: Name the subquery with CREATE QUERY, and put the window on that name.""",
+        """\
+[NOT_SUPPORTED] several values in parentheses are not supported here
+  SELECT sym FROM trades WHERE (sym, size) = ('A', 1)
+                               ^^^^^^^^^^^
+  hint: Compare each by itself: a = 1 AND b = 2.""",
+        """\
 [STREAM_NOT_FOUND] there is no stream, relation or query "tradse"
   SELECT sym FROM tradse [RANGE 5 SECONDS]
                   ^^^^^^
@@ -163,6 +227,15 @@ def test_code_and_place(sql: str, code: str, underlined: str) -> None:
 )
 def test_rendered(expected: str) -> None:
     assert str(error_of(expected.splitlines()[1].removeprefix("  "))) == expected
+
+
+def test_percentile_disc_is_over_numbers_as_median_is() -> None:
+    call = "percentile_disc(0.5) WITHIN GROUP (ORDER BY ts)"
+    error, median = error_of(f"SELECT {call} FROM trades"), error_of("SELECT median(ts) FROM trades")
+    assert (error.code, error.message) == (median.code, median.message)
+    assert error.span is not None
+    assert error.sql is not None
+    assert error.sql[error.span.start : error.span.end] == call
 
 
 @pytest.mark.parametrize("terms", [2000, 20_000])

@@ -70,6 +70,20 @@ def rendered(sql: str) -> str:
          ^^^^^
   hint: A table is a RELATION here: CREATE RELATION.""",
         """\
+[PARSE_ERROR] expected STREAM, RELATION, QUERY or SINK, found "TABLE"
+  DROP TABLE r
+       ^^^^^
+  hint: A table is a RELATION here: DROP RELATION.""",
+        """\
+[PARSE_ERROR] expected STREAMS, RELATIONS, QUERIES or SINKS, found "TABLES"
+  SHOW TABLES
+       ^^^^^^
+  hint: A table is a RELATION here: SHOW RELATIONS.""",
+        """\
+[PARSE_ERROR] WITHIN cannot be negative
+  SELECT * FROM a ZIPPER JOIN b WITHIN -5 SECONDS
+                                       ^""",
+        """\
 [PARSE_ERROR] stream "trades" has no TIMESTAMP BY clause
   CREATE STREAM trades (at TIMESTAMP, size INT)
                                               ^
