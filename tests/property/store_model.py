@@ -10,10 +10,11 @@ import pyarrow as pa
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
-from millstream.operators.time_window import TimeWindowOp
+from millstream.operators.newest_rows import CountedRows, NewestRowsOp
+from millstream.operators.time_window import HeldRows, RowQueue, TimeWindowOp
 from millstream.plan.physical import Single, SourceExec
 from millstream.plan.shared_reading import SharedSources
-from millstream.plan.window import TimeWindow
+from millstream.plan.window import RowsWindow, TimeWindow, WindowSpec
 from millstream.runtime.messages import FragmentTask, SourceFeed, StageTask
 from millstream.runtime.stores import Stores
 
