@@ -87,8 +87,9 @@ class SourceStore:
             return
         self._drop_columns(feed.read.schema.names)
         arrived = read(feed, self.taken, None)  # all or, if that fails, nothing
+        new_from = max(self.since, self.at + 1)  # what is final is here, even if it came later than all that the feeds so far had
         for batch in arrived:
-            self._pending.add(_select(batch.filter(batch.instant >= self.since), self.schema))
+            self._pending.add(_select(batch.filter(batch.instant >= new_from), self.schema))
         self.taken = feed.upto
 
     def advance(self, frontier: Micros) -> None:
@@ -322,6 +323,7 @@ class WindowStub:
             gone -= skipped
             found.append((batch.instant[skipped:], batch.rows.slice(skipped)))
         return [(ts, rows) for ts, rows in found if len(ts)]
+
 
 def _first(segment: _Segment) -> Micros:
     return segment.first
