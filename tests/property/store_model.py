@@ -102,7 +102,7 @@ class Pair:
         self.source, self.columns, self.spec, self.at = source(columns), columns, spec, at
         self._log, since = log, max(0, at - (spec.held_us if look_back is None else look_back))
         feed = log.rebuild_feed(SharedSources([self.source, *(other.source for other in others)]), self.source, upto, since, rest)
-        admitting = [pair.store for pair in others if pair.admits(feed)]
+        admitting = [pair.store for pair in others if pair.admits(feed, columns)]
         fragment = FragmentTask("q", "1", 0, None, at, at, (feed,), (), None, "", ())  # type: ignore[arg-type]
         self.reader = stores.join(StageTask("db", 1, 0, 1, "", (), frozenset()), fragment, self.source, feed, log.read)
         assert self.store in admitting if admitting else self.store not in [pair.store for pair in others]
@@ -126,12 +126,12 @@ class Pair:
         passes_over = not isinstance(self.spec, RowsWindow) and self.spec.admits(np.zeros(1, np.int64)) is not None
         return min([self.at + 1, *oldest, *([self.reader.needs_from] if passes_over else [])])
 
-    def admits(self, feed: SourceFeed) -> bool:
+    def admits(self, feed: SourceFeed, columns: tuple[str, ...]) -> bool:
         """Whether the store of this one is to serve a reader with this feed."""
         both = self.store.between(max(feed.since, self.store.since), self.store.at)
         gap = feed.since > self.store.at + 1
         lost = any(ts < self._log.whole_from for batch in both for ts in batch.instant)
-        narrow = not set(feed.read.schema.names) <= set(self.store.schema.names)
+        narrow = not set(columns) <= set(self.store.schema.names)
         return not gap and not lost and not (narrow and feed.upto < self.store.taken)
 
     def step(self, shared: SharedSources, upto: int, frontier: Micros) -> None:
@@ -140,7 +140,8 @@ class Pair:
         feed = self._log.feed(shared, self.source, self.at, self.reader.taken, upto)
         self.reader.take_in(feed, self._log.read)
         if news:
-            assert set(self.store.schema.names) <= set(feed.read.schema.names), "columns that nobody needs"
+            kept = [self.store.schema.names, *(batch.rows.schema.names for batch in self.store.between(NEVER_BEFORE, self.store.at))]
+            assert all(set(names) <= set(feed.read.schema.names) for names in kept), "columns that nobody needs"
         self._step(max(self.at, min(frontier, self._log.frontiers[upto + 1])))
 
     def _step(self, frontier: Micros) -> None:
