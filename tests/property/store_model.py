@@ -53,6 +53,10 @@ class Log:
     feeds: dict[str, list[Row]] = field(default_factory=dict)
     _dropped: set[Row] = field(default_factory=set)
 
+    @property
+    def frontier(self) -> Micros:
+        return self.frontiers[-1]
+
     def arrive(self, offsets: list[int], advance: int) -> None:
         """Rows so far ahead of the frontier, which then moves."""
         for offset in offsets:
@@ -95,12 +99,13 @@ class Pair:
     """A window over the store, and the same window over rows of its own."""
 
     def __init__(
-        self, log: Log, stores: Stores, others: Sequence[Pair], columns: tuple[str, ...], spec: WindowSpec, at: Micros, upto: int,
-        look_back: Micros | None, rest: int,
+        self, log: Log, stores: Stores, others: Sequence[Pair], columns: tuple[str, ...], spec: WindowSpec, at: Micros,
+        upto: int | None = None, look_back: Micros | None = None, rest: int = 0,
     ) -> None:  # fmt: skip
         """`look_back`: a new query, with the rows since so long before; None: one that comes back from its snapshot."""
         self.source, self.columns, self.spec, self.at = source(columns), columns, spec, at
         self._log, since = log, max(0, at - (spec.held_us if look_back is None else look_back))
+        upto = len(log.rows) - 1 if upto is None else upto
         feed = log.rebuild_feed(SharedSources([self.source, *(other.source for other in others)]), self.source, upto, since, rest)
         admitting = [pair.store for pair in others if pair.admits(feed, columns)]
         fragment = FragmentTask("q", "1", 0, None, at, at, (feed,), (), None, "", ())  # type: ignore[arg-type]
@@ -134,8 +139,8 @@ class Pair:
         narrow = not set(columns) <= set(self.store.schema.names)
         return not gap and not lost and not (narrow and feed.upto < self.store.taken)
 
-    def step(self, shared: SharedSources, upto: int, frontier: Micros) -> None:
-        upto = max(upto, self.reader.taken)
+    def step(self, shared: SharedSources, frontier: Micros, unfed: int = 0) -> None:
+        upto = max(len(self._log.rows) - 1 - unfed, self.reader.taken)
         news = upto > self.store.taken
         feed = self._log.feed(shared, self.source, self.at, self.reader.taken, upto)
         self.reader.take_in(feed, self._log.read)

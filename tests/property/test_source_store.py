@@ -68,10 +68,10 @@ def _do(log: Log, stores: Stores, pairs: list[Pair], what: str, *detail: Any) ->
             pairs.append(Pair(log, stores, pairs, columns, spec, at, upto, look_back, rest))
         case "step", (number, unfed, forward) if number < len(pairs):
             one = pairs[number]
-            one.step(SharedSources(pair.source for pair in pairs), len(log.rows) - 1 - unfed, one.at + forward)
+            one.step(SharedSources(pair.source for pair in pairs), one.at + forward, unfed)
         case "tick", ():
             for one in pairs:
-                one.step(SharedSources(pair.source for pair in pairs), len(log.rows) - 1, log.frontiers[-1])
+                one.step(SharedSources(pair.source for pair in pairs), log.frontier)
         case "leave", (number,) if number < len(pairs):
             pairs.pop(number).reader.leave()
         case "drop", (earlier, spared):
