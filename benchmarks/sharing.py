@@ -1,4 +1,5 @@
-"""Windows over one stream, sharing their rows and not: memory of 1, 10 and 60 minutes, and throughput of 1, 4 and 16 queries.
+"""Windows over one stream, sharing their rows and not: memory of 1, 10 and 60 minutes, or of as many rows as come in them, and throughput
+of 1, 4 and 16 queries.
 
     python benchmarks/sharing.py [--spark]
 
@@ -32,6 +33,7 @@ from millstream.state.location import Location
 from report import goal, machine, write_table
 
 MINUTE_US, TICK_US, TICK_ROWS, KEYS = 60_000_000, 30_000_000, 20_000, 1_000
+ROWS_A_MINUTE = TICK_ROWS * MINUTE_US // TICK_US
 MEGABYTE = 1 << 20
 
 
@@ -70,18 +72,23 @@ def main(*, spark: bool) -> None:
 
 def memory_table(*, spark: bool) -> tuple[list[list[str]], list[str]]:
     rows, found = [], {}
-    for minutes in ([1], [10], [60], [1, 10, 60], [60, 60, 60, 60]):
-        on, off = (in_own_process("memory", minutes, share, spark) for share in (True, False))
-        name = " and ".join(map(str, minutes)) + " minutes" + (", a query each" if len(minutes) > 1 else "")
-        for what, unit in (("store", "in stores"), ("resident", "resident")):
-            ratio = f"{off[what] / max(on[what], 1):.2f}"
-            rows.append([f"{name}, {unit}", *(f"{case[what] / MEGABYTE:.1f} MB" for case in (on, off)), ratio])
-        found[tuple(minutes)] = on["store"], off["store"]
-    largest, together = found[60,][0], found[1, 10, 60]
-    total = sum(found[minutes,][1] for minutes in (1, 10, 60))
+    cases = [("memory", minutes) for minutes in ([1], [10], [60], [1, 10, 60], [60, 60, 60, 60])]
+    for what, minutes in [*cases, ("memory by count", [60]), ("memory by count", [1, 10, 60])]:
+        on, off = (in_own_process(what, minutes, share, spark) for share in (True, False))
+        by_count = what == "memory by count"
+        sizes = [f"{m * ROWS_A_MINUTE:,}" if by_count else str(m) for m in minutes]
+        name = " and ".join(sizes) + (" rows" if by_count else " minutes") + (", a query each" if len(minutes) > 1 else "")
+        for size, unit in (("store", "in stores"), ("resident", "resident")):
+            ratio = f"{off[size] / max(on[size], 1):.2f}"
+            rows.append([f"{name}, {unit}", *(f"{case[size] / MEGABYTE:.1f} MB" for case in (on, off)), ratio])
+        found[what, *minutes] = on["store"], off["store"]
+    largest, together = found["memory", 60][0], found["memory", 1, 10, 60]
+    total = sum(found["memory", minutes][1] for minutes in (1, 10, 60))
     most = together[0] / largest
+    by_count_most = found["memory by count", 1, 10, 60][0] / found["memory by count", 60][0]
     return rows, [
         goal(f"three windows together take what the largest takes, at most 1.05 times: {most:.2f}", reached=most <= 1.05),
+        goal(f"three windows by count as well: {by_count_most:.2f}", reached=by_count_most <= 1.05),
         goal(f"without sharing they take the sum: {together[1] / total:.2f} times", reached=abs(together[1] / total - 1) < 0.05),
     ]  # fmt: skip
 
@@ -114,16 +121,11 @@ def in_own_process(what: str, minutes: list[int], share: bool, spark: bool) -> d
 def run_case(what: str, minutes: list[int], share: bool, spark: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory, opened(directory, share=share, spark=spark) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, v BIGINT, note STRING) TIMESTAMP BY ts")
-        texts = [
-            "sum(v) AS s, count(*) AS n FROM s [RANGE {} MINUTES]",
-            "k, sum(v) AS s, count(*) AS n FROM s [RANGE {} MINUTES] GROUP BY k",
-        ]
-        text = "SELECT " + texts[what == "memory"]
-        queries = [db.execute(text.format(m)) for m in minutes]
+        queries = [db.execute(text_of(what, m)) for m in minutes]
         warm(db)
         before = resident(db, spark=spark)
         fed = Feed(db, time.perf_counter if spark else time.process_time)
-        if what == "memory":
+        if what != "throughput":
             for _ in range(max(minutes) * MINUTE_US // TICK_US + 4):
                 fed.tick()
         else:
@@ -141,6 +143,14 @@ def run_case(what: str, minutes: list[int], share: bool, spark: bool) -> dict[st
             "resident": after - before,
             "rows_per_second": TICK_ROWS / statistics.median(fed.seconds),
         }
+
+
+def text_of(what: str, minutes: int) -> str:
+    """By count: of as many rows as come in so many minutes, so that it has the same ones at the end of a tick."""
+    window = f"[ROWS {minutes * ROWS_A_MINUTE}]" if what == "memory by count" else f"[RANGE {minutes} MINUTES]"
+    if what == "throughput":
+        return f"SELECT sum(v) AS s, count(*) AS n FROM s {window}"
+    return f"SELECT k, sum(v) AS s, count(*) AS n FROM s {window} GROUP BY k"
 
 
 def opened(directory: str, *, share: bool, spark: bool) -> Database:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators import rows_window
+from millstream.operators.newest_rows import NewestRowsOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.plan.window import RowsWindow
 from property.engine_model import Action, Row, StreamModel, actions
@@ -39,6 +40,10 @@ def specs() -> st.SearchStrategy[RowsWindow]:
     return st.builds(RowsWindow, st.just("ROWS"), st.integers(1, 4), st.sampled_from([(), ("k",)]), st.sampled_from([None, 0, 2, 5]))
 
 
+def operator_of(spec: RowsWindow) -> RowsWindowOp | NewestRowsOp:
+    return RowsWindowOp(SCHEMA, spec) if spec.partition_by else NewestRowsOp(SCHEMA, spec)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     arrivals=st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 7]), st.sampled_from(["a", "b", None])), max_size=40),
@@ -50,7 +55,7 @@ def test_contents_equal_the_definition(
     stamps = np.cumsum([gap for gap, _ in arrivals]).tolist()
     rows = [(ts, (k, n)) for n, (ts, (_, k)) in enumerate(zip(stamps, arrivals, strict=True))]
     with patch.object(rows_window, "_WORTH_SWEEPING", sweep):
-        operator, changes, after = RowsWindowOp(SCHEMA, spec), [], -1
+        operator, changes, after = operator_of(spec), [], -1
         for frontier in sorted(cuts | {max(stamps, default=0) + 8}):
             part = [(ts, row) for ts, row in rows if after < ts <= frontier]
             columns = {"k": [row[0] for _, row in part], "n": [row[1] for _, row in part]}
@@ -61,7 +66,7 @@ def test_contents_equal_the_definition(
             assert operator.state_rows() == expected.total()
             after = frontier
             if saved:
-                arrays, operator = operator.save(), RowsWindowOp(SCHEMA, spec)
+                arrays, operator = operator.save(), operator_of(spec)
                 operator.load(arrays)
     assert [change[0] for change in changes] == sorted(change[0] for change in changes)
     for t in range(-1, max(stamps, default=0) + 9):

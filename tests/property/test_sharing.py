@@ -38,6 +38,17 @@ def over_one(name: str, window: WindowModel) -> Standing:
     return Standing(query.sql.format(window=window.sql), ("s",), lambda models, t: query.answer(models["s"].window(window, t)))
 
 
+def newest(rows: int, range_us: int | None) -> Standing:
+    """A window by count: ties are in the order of arrival."""
+    sql = f"SELECT v FROM s [ROWS {rows}{'' if range_us is None else f' RANGE {range_us} MICROSECONDS'}]"
+
+    def answer(models: Models, t: int) -> Bag:
+        seen = sorted((row for row in models["s"].rows if row[0] <= t), key=lambda row: row[0])[-rows:]
+        return _values([row for row in seen if range_us is None or row[0] >= t - range_us])
+
+    return Standing(sql, ("s",), answer)
+
+
 def over_both(one: WindowModel, other: WindowModel) -> Standing:
     """Goes only as far as the slower stream."""
     sql = f"SELECT v FROM s {one.sql} UNION ALL SELECT v FROM t {other.sql}"
@@ -64,6 +75,7 @@ def standing() -> st.SearchStrategy[Standing]:
     return st.one_of(
         st.builds(over_one, st.sampled_from(sorted(QUERIES)), windows),
         st.builds(over_one, st.sampled_from(["having", "key not shown", "distinct", "filtered groups", "every aggregate"]), windows),
+        st.builds(newest, st.integers(1, 6), st.sampled_from([None, None, 3])),
         st.builds(over_both, windows, windows),
         st.builds(pairs, windows, windows),
     )

@@ -1,4 +1,4 @@
-"""Windows by count: the newest n rows, of all or of each partition, and with RANGE no older than that.
+"""Windows by count of each partition: its newest n rows, and with RANGE no older than that (newest_rows.py: of all).
 
 Rows come in the order of their timestamps and, inside an instant, of arrival, which decides who is newer.  The rows of the window
 are kept in that order; those that have left are swept when they are the greater part, so a step costs its changes.
@@ -28,7 +28,7 @@ class RowsWindowOp(Operator):
     def __init__(self, schema: Schema, spec: RowsWindow) -> None:
         self.schema = schema
         self._spec = spec
-        self._keys = KeyTable([schema[name].type for name in spec.partition_by]) if spec.partition_by else None
+        self._keys = KeyTable([schema[name].type for name in spec.partition_by])
         self._length = row_lists.NEVER if spec.range_us is None else spec.range_us + 1
         self._chunks: list[pa.RecordBatch] = []
         self._count = 0  # of rows that are kept, in the window or not
@@ -48,8 +48,7 @@ class RowsWindowOp(Operator):
         )  # fmt: skip
         changes = SignedBatch(instant[:n], sign[:n], self._take(row[:n]))
         self._live_rows += int(sign[:n].sum())
-        if self._keys is not None:
-            self._keys.release(row_lists.emptied(row[:n], self._rows, self._parts))
+        self._keys.release(row_lists.emptied(row[:n], self._rows, self._parts))
         self._maybe_sweep()
         return changes
 
@@ -87,8 +86,6 @@ class RowsWindowOp(Operator):
             self._chunks[i : i + 2] = [pa.concat_batches(self._chunks[i : i + 2])]
 
     def _partition(self, rows: pa.RecordBatch) -> Ints:
-        if self._keys is None:
-            return np.zeros(rows.num_rows, np.int64)
         codes = self._keys.encode([rows.column(name) for name in self._spec.partition_by])
         if self._keys.capacity > len(self._parts):
             self._parts = _grown(self._parts, self._keys.capacity)

@@ -63,19 +63,33 @@ class RowQueue:
         """All rows with ts < bound, oldest first: whole chunks, then one slice."""
         taken = []
         while self._chunks and self._chunks[0][0][0] < bound:
-            ts, rows = self._chunks.popleft()
-            self.nbytes -= ts.nbytes + rows.nbytes
-            n = len(ts) if ts[-1] < bound else int(np.searchsorted(ts, bound, side="left"))
-            if n < len(ts):
-                self._chunks.appendleft((ts[n:], rows.slice(n)))
-                self.nbytes += ts[n:].nbytes + rows.slice(n).nbytes
-            taken.append((ts[:n], rows.slice(0, n)))
-            self.rows -= n
+            ts = self._chunks[0][0]
+            taken.append(self._pop_of_first_chunk(len(ts) if ts[-1] < bound else int(np.searchsorted(ts, bound, side="left"))))
         return taken
+
+    def pop_first(self, count: int) -> list[tuple[Instants, pa.RecordBatch]]:
+        """So many rows, oldest first."""
+        taken = []
+        while count:
+            taken.append(self._pop_of_first_chunk(min(count, len(self._chunks[0][0]))))
+            count -= len(taken[-1][0])
+        return taken
+
+    def chunks(self) -> list[tuple[Instants, pa.RecordBatch]]:
+        return list(self._chunks)
 
     def to_batch(self, schema: Schema) -> pa.RecordBatch:
         chunks = [rows for _, rows in self._chunks]
         return pa.concat_batches(chunks) if chunks else SignedBatch.empty(schema).rows
+
+    def _pop_of_first_chunk(self, n: int) -> tuple[Instants, pa.RecordBatch]:
+        ts, rows = self._chunks.popleft()
+        self.nbytes -= ts.nbytes + rows.nbytes
+        if n < len(ts):
+            self._chunks.appendleft((ts[n:], rows.slice(n)))
+            self.nbytes += ts[n:].nbytes + rows.slice(n).nbytes
+        self.rows -= n
+        return ts[:n], rows.slice(0, n)
 
 
 class TimeWindowOp(Operator):

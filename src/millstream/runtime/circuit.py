@@ -25,6 +25,7 @@ from millstream.operators.expire import ExpireOp
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS, JoinOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
+from millstream.operators.newest_rows import NewestRowsOp
 from millstream.operators.operator import Arrays, Operator, prefixed, without_prefix
 from millstream.operators.over import OverOp
 from millstream.operators.repeat import RepeatOp
@@ -227,7 +228,7 @@ class Circuit:
     def _operator(self, node: _OneInput) -> Operator:
         match node:
             case WindowExec():
-                return RowsWindowOp(node.schema, node.spec) if isinstance(node.spec, RowsWindow) else self._time_window(node, node.spec)
+                return self._window(node, self._readers.get(node.input) if isinstance(node.input, SourceExec) else None)
             case AggregateExec():
                 return AggregateOp(node.input.schema, node.keys, node.calls)
             case OverExec():
@@ -243,7 +244,12 @@ class Circuit:
             case ToStreamExec():
                 return ToStreamOp(node.schema, node.kind)
 
-    def _time_window(self, node: WindowExec, spec: TimeWindow) -> TimeWindowOp:
-        reader = self._readers.get(node.input) if isinstance(node.input, SourceExec) else None
-        hold: Callable[[], HeldRows] = RowQueue if reader is None else reader.window(spec)
-        return TimeWindowOp(node.schema, spec, hold, says_until=node.says_until)
+    def _window(self, node: WindowExec, reader: StoreReader | None) -> Operator:
+        match node.spec:
+            case RowsWindow() if node.spec.partition_by:
+                return RowsWindowOp(node.schema, node.spec)
+            case RowsWindow():
+                return NewestRowsOp(node.schema, node.spec, RowQueue if reader is None else reader.window(node.spec))
+            case TimeWindow():
+                hold: Callable[[], HeldRows] = RowQueue if reader is None else reader.window(node.spec)
+                return TimeWindowOp(node.schema, node.spec, hold, says_until=node.says_until)

@@ -23,7 +23,8 @@ class SourceFeed:
     """Rows of one source of a fragment with sequence numbers in (after, upto]: as chunks, or as files of a map stage.
 
     `read` says what is read of them: the source itself, or what all the sources need that keep their rows in the store of this name.
-    A feed for a cache that is built anew holds every row of the log at or after `since`.
+    A feed for a cache that is built anew holds every row of the log at or after `since`; of rows before `whole_from` the log may have
+    dropped some.
     """
 
     read: SourceExec
@@ -34,6 +35,7 @@ class SourceFeed:
     exchange: tuple[str, ...] = ()  # in arrival order; one record batch per bucket
     store: str | None = None  # None: the rows are for this fragment alone
     since: Micros = NEVER_BEFORE
+    whole_from: Micros = NEVER_BEFORE
 
 
 @dataclass(frozen=True)

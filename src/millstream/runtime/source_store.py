@@ -6,15 +6,15 @@ however its feeds were cut.  So a store keeps these rows in one place, and whoev
     since                                               at
       ├── segment ──┼───── segment ─────┼── segment ────┤ ··· pending (has arrived, may still get company)
                 ▲                 ▲             ▲       ▲
-            1 hour           10 minutes     a reader    the reader that is furthest
+            1 hour           1000 rows      a reader    the reader that is furthest
               └── windows: (oldest row held, newest) ──┘ that lags behind
 
 * A reader (one source of one fragment) steps from frontier to frontier at its own pace; the first to get somewhere makes the segment.
 * A window's stub holds no rows.  What leaves the window is read from the store again, so the store is as large as the largest window.
 * Nobody but the store holds on to rows, so it may replace them by rows with more columns, drop columns, and join small segments.
 
-Rows go when the last stub and the slowest reader have passed them.  A store is a cache: all of it can be read from the log again, and is
-when a reader comes that needs older rows or other columns.
+Rows go when the last stub and the slowest reader have passed them.  A store is a cache: what a new reader needs can be read from the log
+again, and is when it needs older rows or other columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from millstream.core.signed_batch import Instants, SignedBatch, concat, merge_by
 from millstream.operators.pending import PendingRows
 from millstream.plan.physical import SourceExec
 from millstream.plan.shared_reading import Picked
-from millstream.plan.window import TimeWindow
+from millstream.plan.window import TimeWindow, WindowSpec
 from millstream.runtime.messages import SourceFeed
 
 _SMALL = 1 << 14
@@ -55,9 +55,14 @@ class SourceStore:
     # --- what comes in
 
     def admits(self, feed: SourceFeed, columns: Sequence[str]) -> bool:
-        """Whether a new reader with this feed can read here: the feed must leave no gap behind what is final, nor take back what waits."""
+        """Whether a new reader with this feed can read here.
+
+        The feed must leave no gap behind what is final, nor take back what waits.  And it must have every row that is here: a window by
+        count may hold on to rows for longer than the log does, which a reader of the log would not see, and could not read again.
+        """
         reaches = feed.since <= self.at + 1
-        return reaches and (self._arrive_with(columns) or feed.upto >= self.taken)
+        outlived = self.between(max(feed.since, self.since), feed.whole_from - 1)
+        return reaches and not outlived and (self._arrive_with(columns) or feed.upto >= self.taken)
 
     def extend(self, feed: SourceFeed, columns: Sequence[str], read: Read) -> None:
         """Everything that the feed of a new reader holds, with these columns: older rows, wider rows, new rows."""
@@ -82,8 +87,9 @@ class SourceStore:
             return
         self._drop_columns(feed.read.schema.names)
         arrived = read(feed, self.taken, None)  # all or, if that fails, nothing
+        new_from = max(self.since, self.at + 1)  # what is final is here, even if it came later than all that the feeds so far had
         for batch in arrived:
-            self._pending.add(_select(batch.filter(batch.instant >= self.since), self.schema))
+            self._pending.add(_select(batch.filter(batch.instant >= new_from), self.schema))
         self.taken = feed.upto
 
     def advance(self, frontier: Micros) -> None:
@@ -102,6 +108,17 @@ class SourceStore:
         first = bisect_left(self._segments, low, key=_last)
         stop = bisect_right(self._segments, high, lo=first, key=_first)
         return [batch for segment in self._segments[first:stop] if len(batch := segment.between(low, high))]
+
+    def first(self, low: Micros, skipped: int, count: int) -> list[SignedBatch]:
+        """The first `count` final rows with low <= ts behind the first `skipped`; whoever asks knows that there are as many."""
+        found, i = [], bisect_left(self._segments, low, key=_last)
+        while count:
+            batch = self._segments[i].between(low, self._segments[i].last)
+            part = batch.slice(min(skipped, len(batch)), min(skipped + count, len(batch)))
+            if len(part):
+                found.append(part)
+            skipped, count, i = max(0, skipped - len(batch)), count - len(part), i + 1
+        return found
 
     def trim(self) -> None:
         """Let go of what no reader needs any more."""
@@ -213,12 +230,15 @@ class StoreReader:
     def between(self, low: Micros, high: Micros) -> list[SignedBatch]:
         return [self._own(batch) for batch in self._store.between(low, high)]
 
-    def window(self, spec: TimeWindow) -> Callable[[], WindowStub]:
+    def first(self, low: Micros, skipped: int, count: int) -> list[SignedBatch]:
+        return [self._own(batch) for batch in self._store.first(low, skipped, count)]
+
+    def window(self, spec: WindowSpec) -> Callable[[], WindowStub]:
         """How a window gets its stubs: one for rows that have yet to enter it, one for those that are in it."""
         self.windows += 1
         return lambda: self._stub(spec)
 
-    def _stub(self, spec: TimeWindow) -> WindowStub:
+    def _stub(self, spec: WindowSpec) -> WindowStub:
         self._stubs.append(WindowStub(self, spec))
         return self._stubs[-1]
 
@@ -244,21 +264,24 @@ class StoreReader:
 
 
 class WindowStub:
-    """A queue of a window's rows (operators/time_window.py) that holds none: a range of timestamps in a store.
+    """A queue of a window's rows (operators/time_window.py, newest_rows.py) that holds none: a range of rows in a store.
 
-    Windows take and give whole instants, so timestamps are enough to tell which rows are meant.
+    Timestamps tell which rows are meant, whatever the store does with its segments.  Time windows take and give whole instants; a window
+    by count may have lost the first rows of its oldest instant, which stay in the store until the others have gone as well.
     """
 
-    def __init__(self, reader: StoreReader, spec: TimeWindow) -> None:
+    def __init__(self, reader: StoreReader, spec: WindowSpec) -> None:
         self._reader = reader
         self._spec = spec
-        self.oldest: Micros = NEVER_BEFORE
+        self.oldest: Micros = NEVER_BEFORE  # no row that it has lies before
+        self._gone = 0  # rows of that instant that it has no more
         self._newest: Micros = NEVER_BEFORE
         self.rows = 0
 
     def append(self, ts: Instants, rows: pa.RecordBatch) -> None:
         if len(ts):
-            self.oldest = self.oldest if self.rows else int(ts[0])
+            if not self.rows:
+                self.oldest, self._gone = int(ts[0]), 0
             self._newest = int(ts[-1])
             self.rows += len(ts)
 
@@ -266,21 +289,39 @@ class WindowStub:
         if not self.rows or bound <= self.oldest:
             return []
         taken = self._between(self.oldest, min(bound - 1, self._newest))
-        self.oldest = bound
+        self.oldest, self._gone = bound, 0
         self.rows -= sum(len(ts) for ts, _ in taken)
         assert (self.rows == 0) == (bound > self._newest), "a store has other rows than its stub was given"
         return taken
 
+    def pop_first(self, count: int) -> list[tuple[Instants, pa.RecordBatch]]:
+        """So many rows, oldest first: for windows that admit all rows."""
+        if not count:
+            return []
+        taken = self._reader.first(self.oldest, self._gone, count)
+        self.rows -= count
+        if self.rows:
+            [following] = self._reader.first(self.oldest, self._gone + count, 1)
+            oldest = int(following.instant[0])
+            along = sum(len(batch) - int(np.searchsorted(batch.instant, oldest)) for batch in taken)  # of the same instant
+            self.oldest, self._gone = oldest, along + (self._gone if oldest == self.oldest else 0)
+        return [(batch.instant, batch.rows) for batch in taken]
+
     def to_batch(self, schema: Schema) -> pa.RecordBatch:
-        found = [rows for _, rows in self._between(self.oldest, self._newest)] if self.rows else []
+        found = [rows for _, rows in self.chunks()]
         return pa.concat_batches(found) if found else SignedBatch.empty(schema).rows
 
+    def chunks(self) -> list[tuple[Instants, pa.RecordBatch]]:
+        return self._between(self.oldest, self._newest) if self.rows else []
+
     def _between(self, low: Micros, high: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
-        found = []
+        found, gone = [], self._gone
         for batch in self._reader.between(low, high):
-            kept = self._spec.admits(batch.instant)
+            kept = self._spec.admits(batch.instant) if isinstance(self._spec, TimeWindow) else None
             batch = batch if kept is None or kept.all() else batch.filter(kept)
-            found.append((batch.instant, batch.rows))
+            skipped = min(gone, len(batch))
+            gone -= skipped
+            found.append((batch.instant[skipped:], batch.rows.slice(skipped)))
         return [(ts, rows) for ts, rows in found if len(ts)]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -56,6 +56,7 @@ class Span:
     chunks: dict[str, tuple[ChunkInfo, ...]]
     after: dict[str, int]
     since: dict[str, Micros] = field(default_factory=dict)  # of a rebuild: no row at or after this instant is missing, per input
+    whole_from: dict[str, Micros] = field(default_factory=dict)  # of a rebuild: before this instant the log may have dropped rows
     rebuild: Rebuild | None = None
     emit: Literal["changes", "net", "nothing"] = "changes"
     snapshot: bool = False
@@ -114,6 +115,11 @@ class InputLog(Protocol):
         """Committed chunks that may hold rows after `ts`, in arrival order."""
         ...
 
+    @property
+    def whole_from(self) -> Micros:
+        """No row at or after this instant has been dropped."""
+        ...
+
 
 Logs = Mapping[str, InputLog]
 
@@ -141,7 +147,7 @@ def span_replay(query: RunningQuery, logs: Logs) -> Span:
     since = _since(query, start, query.held_us if query.snapshot else None)
     chunks, fed = _all_after(logs, since)
     rebuild = Rebuild(query.snapshot.stem if query.snapshot else None)
-    return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), since, rebuild, emit="nothing")
+    return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), rebuild, emit="nothing")
 
 
 def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
@@ -150,12 +156,18 @@ def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     if query.created_at == NEVER_BEFORE:
         since = _since(query, NEVER_BEFORE, None)
         chunks, fed = _all_after(logs, since)
-        return Span(query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), since, Rebuild(None))
+        return Span(
+            query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since),
+            Rebuild(None),
+        )  # fmt: skip
     since = _since(query, query.created_at, query.history_us, whole_relations=True)
     chunks, fed = _all_after(logs, since)
     emit: Literal["net", "nothing"] = "nothing" if query.is_stream else "net"
     # snapshotted at once: what a later replay would start from may have left the log by then
-    return Span(query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), since, Rebuild(None), emit, snapshot=True)
+    return Span(
+        query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), Rebuild(None), emit,
+        snapshot=True,
+    )  # fmt: skip
 
 
 def _since(query: RunningQuery, at: Micros, reach: Micros | None, *, whole_relations: bool = False) -> dict[str, Micros]:
@@ -171,6 +183,10 @@ def _all_after(logs: Logs, since: Mapping[str, Micros]) -> tuple[dict[str, tuple
     """All chunks with rows at or after these instants, and the last sequence number among them."""
     chunks = {name: tuple(logs[name].chunks_after(instant - 1)) for name, instant in since.items()}
     return chunks, {name: max((chunk.max_seq for chunk in found), default=-1) for name, found in chunks.items()}
+
+
+def _whole_from(logs: Logs, names: Iterable[str]) -> dict[str, Micros]:
+    return {name: logs[name].whole_from for name in names}
 
 
 def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInfo], Micros]:
@@ -270,7 +286,8 @@ class TickRun:
         files = splits.get(_split_name(span, read))
         chunks = span.chunks[source.name] if files is None else ()
         since = span.since.get(source.name, NEVER_BEFORE)
-        return SourceFeed(read, str(self._directory(source)), after, upto, chunks, files or (), store, since)
+        whole_from = span.whole_from.get(source.name, NEVER_BEFORE)
+        return SourceFeed(read, str(self._directory(source)), after, upto, chunks, files or (), store, since, whole_from)
 
     def _directory(self, source: SourceExec) -> Path:
         match source.kind:

@@ -44,6 +44,7 @@ class Changelog:
         self._fields = tuple(fields)
         self._table = table
         self._lock = threading.RLock()
+        self.whole_from: Micros = NEVER_BEFORE  # no change at or after this instant has been dropped since it was opened
         if table.log.version == 0:
             # a query of this name may have been dropped; its ticks are not ours to publish
             table.commit({}, [], {_PUBLISHED: after_tick})
@@ -131,6 +132,7 @@ class Changelog:
         with self._lock:
             old = self._table.before(instant)
             if old:
+                self.whole_from = max(self.whole_from, instant)
                 self._table.drop({}, old)
             return len(old)
 

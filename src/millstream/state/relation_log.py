@@ -54,6 +54,9 @@ class _Bag:
 class RelationLog:
     """Driver-side; all methods may be called from any thread."""
 
+    whole_from: Micros = NEVER_BEFORE
+    """Nothing is dropped: changes are folded into the base."""
+
     def __init__(self, name: str, schema: Schema, table: TimedTable[ChunkInfo]) -> None:
         self.name = name
         self.schema = schema

@@ -73,6 +73,7 @@ class StreamLog:
         self._ingest: int = state.get("ingest", 0)
         self._rows_accepted: int = state.get("rows", 0)
         self._late_rows: int = state.get("late_rows", 0)
+        self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no row at or after this instant has been dropped
         self._late_to_publish: dict[str, Any] | None = state.get("late")
         self._late: TimedTable[ChunkInfo] | None = self._opened_late() if late_directory.exists() else None
         committed = Frontier.from_json(state.get("frontier", {}), slack_us)
@@ -124,7 +125,7 @@ class StreamLog:
             pending = {"version": self.version + 1, "chunks": [chunk.to_json() for chunk in late]} if late else None
             state = {
                 "frontier": moved.to_json(), "ingest": self._ingest, "rows": self._rows_accepted + rows,
-                "late_rows": self._late_rows + late_rows, "late": pending,
+                "late_rows": self._late_rows + late_rows, "late": pending, "whole_from": self.whole_from,
             }  # fmt: skip
             self._table.commit(state, chunks, {_source(batch[0]): batch[1]} if batch else None)
             self.frontier, self._late_to_publish = moved, pending
@@ -185,6 +186,7 @@ class StreamLog:
             self._publish_late()
             old = self._table.before(horizon_ts)
             if old:
+                self.whole_from = max(self.whole_from, horizon_ts)
                 self._table.drop(self._state(), old)
             old_late = self._late.before(horizon_ts) if self._late else []
             if self._late and old_late:
@@ -246,7 +248,7 @@ class StreamLog:
         assert self._late_to_publish is None
         return {
             "frontier": self.frontier.to_json(), "ingest": self._ingest, "rows": self._rows_accepted,
-            "late_rows": self._late_rows, "late": None,
+            "late_rows": self._late_rows, "late": None, "whole_from": self.whole_from,
         }  # fmt: skip
 
     def _tables(self) -> list[TimedTable[ChunkInfo]]:

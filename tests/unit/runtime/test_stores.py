@@ -25,7 +25,7 @@ def filled(stores: Stores, log: Log, windows: dict[int, tuple[str, ...]]) -> lis
     """Windows of these lengths over a row at each instant from 1 to 50."""
     pairs: list[Pair] = []
     for length, columns in windows.items():
-        pairs.append(Pair(log, stores, pairs, columns, TimeWindow.range_(length), 0, 0))
+        pairs.append(Pair(log, stores, pairs, columns, TimeWindow.range_(length), 0))
     for _ in range(50):
         log.arrive([1], 1)
         stepped(pairs, log.frontier)
@@ -75,7 +75,7 @@ def test_a_reader_too_far_ahead_of_the_others_has_a_store_of_its_own() -> None:
     stores, log = Stores(), Log()
     (slow,) = filled(stores, log, {5: ("a",)})
     log.arrive(list(range(1, 31)), 30)
-    fast = Pair(log, stores, [slow], ("a",), TimeWindow.range_(2), log.frontier, 0)
+    fast = Pair(log, stores, [slow], ("a",), TimeWindow.range_(2), log.frontier)
     assert len(stores.sizes(0)) == 2
     stepped([fast, slow], log.frontier)
 
@@ -84,7 +84,7 @@ def test_a_column_more_is_read_for_the_rows_that_its_reader_needs_and_goes_with_
     stores, log = Stores(), Log()
     narrow = filled(stores, log, {40: ("a",)})
     rows, size = stores.sizes(0)[0].rows, stores.sizes(0)[0].bytes
-    wide = Pair(log, stores, narrow, ("b", "c"), TimeWindow.range_(10), log.frontier, 0)
+    wide = Pair(log, stores, narrow, ("b", "c"), TimeWindow.range_(10), log.frontier)
     (together,) = stores.sizes(0)
     assert together.read.schema.names == ("a", "b", "c")
     assert together.rows <= rows
