@@ -20,8 +20,8 @@ Where rows end by themselves, they have two more places, and room for whole cach
                                     UNTIL   when that is
                                     RESULTS how many pairs end with it: those with partners that end later, or at the same instant if it is
                                             on the left
-A row's end is a change like others, with sign ENDED or its opposite, but makes no pairs; if some end with it, that is noted as a message,
-once for each instant.
+A row's end is a change like others, with sign ENDED or its opposite, but makes no pairs and comes before all else at its instant.  If some
+pairs end with it, that is noted as a message, once for each instant.
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ def meet(
             prefetch(left_keys, right_key[j + AHEAD])
         from_left = j == rights or (i < lefts and left_instant[i] <= right_instant[j])
         if with_ends:
+            if from_left and j < rights and left_instant[i] == right_instant[j] and abs(right_sign[j]) > 1:
+                from_left = False  # what ends at an instant has ended before anything comes at it
             if from_left and abs(left_sign[i]) > 1:
                 _note_end(left_row[i], left_instant[i], left_rows, messages, place)
                 count_in(left_row[i], left_key[i], left_sign[i] // 2, left_rows, left_keys)

@@ -24,6 +24,7 @@ from millstream.core.instant import EXACT, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch, merge_by_instant
 from millstream.kernels import arrow_buffers
+from millstream.operators.net import netted
 from millstream.operators.operator import Arrays
 from millstream.operators.pending import PendingRows
 
@@ -46,6 +47,8 @@ class ExpireOp:
         if self._by_input:
             told = int(arrivals[-1]) if len(arrivals) else NEVER_BEFORE
         ended = self._waiting.release(told)
+        if (ended.sign > 0).any():
+            ended = netted(ended)  # what was taken back before its time does not end, and nobody may have told of it
         if self._by_input and len(ended):
             ended = SignedBatch(arrivals[np.searchsorted(arrivals, ended.instant)], ended.sign, ended.rows)
         if (until == EXACT).any():
