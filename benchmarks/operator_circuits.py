@@ -21,23 +21,29 @@ from millstream.runtime.schedulers import SchedulerName, new_scheduler
 from millstream.runtime.substeps import MOST_ROWS, substeps
 
 
+def compiled_queries(statements: Sequence[str]) -> dict[str, Compiled]:
+    """The plans of all queries of the statements, in order."""
+    catalog, found = Catalog.empty(), dict[str, Compiled]()
+    for text in statements:
+        match statement := parse_one(text):
+            case CreateStream():
+                catalog = catalog.with_stream(statement)
+            case CreateRelation():
+                catalog = catalog.with_relation(statement)
+            case CreateQuery():
+                compiled = compile_query(statement.select, catalog, statement.text, expiry=statement.expiry)
+                is_stream = compiled.bound.is_stream
+                catalog = catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=is_stream)
+                found[statement.name] = compiled
+    return found
+
+
 class Circuits:
     """All queries of the statements, in order; the last one's changes are what a step gives."""
 
     def __init__(self, statements: Sequence[str], scheduler: SchedulerName = "fifo") -> None:
-        catalog, evaluator = Catalog.empty(), Evaluator()
-        self._queries: dict[str, _Query] = {}
-        for text in statements:
-            match statement := parse_one(text):
-                case CreateStream():
-                    catalog = catalog.with_stream(statement)
-                case CreateRelation():
-                    catalog = catalog.with_relation(statement)
-                case CreateQuery():
-                    compiled = compile_query(statement.select, catalog, statement.text, expiry=statement.expiry)
-                    is_stream = compiled.bound.is_stream
-                    catalog = catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=is_stream)
-                    self._queries[statement.name] = _Query(compiled, evaluator, scheduler)
+        evaluator = Evaluator()
+        self._queries = {name: _Query(compiled, evaluator, scheduler) for name, compiled in compiled_queries(statements).items()}
 
     def step(self, inputs: Mapping[str, SignedBatch], frontier: Micros) -> SignedBatch:
         """`inputs` by the names of streams and relations, sorted by instant."""

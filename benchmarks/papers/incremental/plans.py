@@ -10,29 +10,18 @@ import pyarrow as pa
 
 from millstream.core.instant import BEGINNING, LAST
 from millstream.core.signed_batch import SignedBatch
-from millstream.language.catalog import Catalog
-from millstream.language.parser import parse_one
-from millstream.language.statements import CreateQuery, CreateRelation, CreateStream
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.row_wise import ProjectOp
 from millstream.plan.expiry import Expiry
 from millstream.plan.physical import AggregateExec, Exec, Fragment, ProjectExec, ProjectStep, ReceiveExec, SourceExec
 from millstream.runtime.circuit import Circuit
-from millstream.runtime.compile import compile_query
 from millstream.runtime.schedulers import Scheduler
+from operator_circuits import compiled_queries
 from papers.incremental.workloads import Ints, Workload
 
 
 def circuit_of(workload: Workload, expiry: Expiry, scheduler: Scheduler | None = None) -> Circuit:
-    catalog = Catalog.empty()
-    for text in [*workload.statements, f"CREATE QUERY q AS {workload.sql} WITH EXPIRY {expiry}"]:
-        match statement := parse_one(text):
-            case CreateStream():
-                catalog = catalog.with_stream(statement)
-            case CreateRelation():
-                catalog = catalog.with_relation(statement)
-            case CreateQuery():
-                compiled = compile_query(statement.select, catalog, statement.text, expiry=statement.expiry)
+    compiled = compiled_queries([*workload.statements, f"CREATE QUERY q AS {workload.sql} WITH EXPIRY {expiry}"])["q"]
     return Circuit(_in_one_piece(compiled.physical.fragments), Evaluator(), scheduler=scheduler)
 
 

@@ -25,11 +25,6 @@ STREAM = "CREATE STREAM {} (ts TIMESTAMP, v INT) TIMESTAMP BY ts"
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def db(tmp_path: Path, clock: ManualClock) -> Iterator[Database]:
     with open_inline(tmp_path, clock=clock.clock) as database:
         database.execute(STREAM.format("s"))

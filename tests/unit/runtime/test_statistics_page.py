@@ -17,11 +17,6 @@ SECOND = 1_000_000
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def db(tmp_path: Path, clock: ManualClock) -> Iterator[Database]:
     with open_inline(tmp_path, clock=clock.clock) as database:
         database.execute("CREATE STREAM trades (ts TIMESTAMP, sym STRING, size INT) TIMESTAMP BY ts")

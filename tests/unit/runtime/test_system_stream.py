@@ -23,11 +23,6 @@ MONITOR = "CREATE QUERY m AS SELECT kind, query, entity, property, value FROM SY
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def db(tmp_path: Path, clock: ManualClock) -> Iterator[Database]:
     with open_inline(tmp_path, clock=clock.clock) as database:
         database.execute("CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts")
