@@ -8,7 +8,7 @@ READY  := $(VENV)/.installed
 JAVA   := sh scripts/with-java
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench clean
+.PHONY: help run test check fuzz nightly bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
@@ -19,7 +19,7 @@ run: $(READY)  ## install what is missing, then the demo on embedded Spark
 # fast things first; make stops at the first group that fails
 test: check  ## everything: what `make check` does, then the tests that need Spark
 	@echo "== tests on Spark"
-	@$(JAVA) $(BIN)/pytest -m spark
+	@$(JAVA) $(BIN)/pytest -m "spark and not nightly"
 
 check: $(READY)  ## format, lint, types, import directions, and the tests that need no Java
 	@echo "== format and lint"
@@ -30,10 +30,13 @@ check: $(READY)  ## format, lint, types, import directions, and the tests that n
 	@echo "== import directions"
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@echo "== tests without Java"
-	@$(BIN)/pytest -n auto -m "not spark"
+	@$(BIN)/pytest -n auto -m "not spark and not nightly"
 
 fuzz: $(READY)  ## the property tests on new random cases, twenty times as many random queries: takes an hour
-	@MILLSTREAM_SQL_EXAMPLES=500 $(BIN)/pytest -n auto -m "not spark" --hypothesis-profile=fuzz tests/property
+	@MILLSTREAM_SQL_EXAMPLES=500 $(BIN)/pytest -n auto -m "not spark and not nightly" --hypothesis-profile=fuzz tests/property
+
+nightly: $(READY)  ## what takes too long for every commit: random kills by the hundred, and a soak of half an hour
+	@$(JAVA) $(BIN)/pytest -m nightly --timeout=0
 
 bench: $(READY)  ## the benchmarks, side by side with Spark's own Structured Streaming
 	@$(JAVA) $(BIN)/millstream bench
