@@ -1,6 +1,8 @@
 """Queries over one stream that come and go: each answers as if it were alone, whatever the others keep in the store with it.
 
-They have other windows, other columns, other filters; some wait for a second stream and lag behind; caches get lost, files are merged.
+They have other windows, other columns, other filters; some wait for a second stream and lag behind; caches get lost, files are merged, and
+what lies behind the retention leaves the log.  A query that comes when rows are gone already owes answers from when these would have left
+its windows anyway.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.core.instant import BEGINNING
+from millstream.runtime import engine as runtime_engine
 from property.engine_model import CELLS, DDL, QUERIES, WINDOWS, Bag, Row, StreamModel, WindowModel, sorted_by_time
 from property.engine_run import Engine, Run, engines, running
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
@@ -28,6 +32,8 @@ class Standing:
     sql: str
     streams: tuple[str, ...]
     answer: Callable[[Models, int], Bag]
+    oldest: Callable[[Models, int], int]
+    """The timestamp of the oldest row that it is about."""
 
     def frontier(self, models: Models) -> int:
         return min(models[name].frontier for name in self.streams)
@@ -35,24 +41,33 @@ class Standing:
 
 def over_one(name: str, window: WindowModel) -> Standing:
     query = QUERIES[name]
-    return Standing(query.sql.format(window=window.sql), ("s",), lambda models, t: query.answer(models["s"].window(window, t)))
+    return Standing(
+        query.sql.format(window=window.sql),
+        ("s",),
+        lambda models, t: query.answer(models["s"].window(window, t)),
+        lambda models, t: _oldest(models["s"].window(window, t)),
+    )
 
 
 def newest(rows: int, range_us: int | None) -> Standing:
     """A window by count: ties are in the order of arrival."""
     sql = f"SELECT v FROM s [ROWS {rows}{'' if range_us is None else f' RANGE {range_us} MICROSECONDS'}]"
 
-    def answer(models: Models, t: int) -> Bag:
+    def held(models: Models, t: int) -> list[Row]:
         seen = sorted((row for row in models["s"].rows if row[0] <= t), key=lambda row: row[0])[-rows:]
-        return _values([row for row in seen if range_us is None or row[0] >= t - range_us])
+        return [row for row in seen if range_us is None or row[0] >= t - range_us]
 
-    return Standing(sql, ("s",), answer)
+    return Standing(sql, ("s",), lambda models, t: _values(held(models, t)), lambda models, t: _oldest(held(models, t)))
 
 
 def over_both(one: WindowModel, other: WindowModel) -> Standing:
     """Goes only as far as the slower stream."""
     sql = f"SELECT v FROM s {one.sql} UNION ALL SELECT v FROM t {other.sql}"
-    return Standing(sql, ("s", "t"), lambda models, t: _values(models["s"].window(one, t) + models["t"].window(other, t)))
+
+    def held(models: Models, t: int) -> list[Row]:
+        return models["s"].window(one, t) + models["t"].window(other, t)
+
+    return Standing(sql, ("s", "t"), lambda models, t: _values(held(models, t)), lambda models, t: _oldest(held(models, t)))
 
 
 def pairs(one: WindowModel, other: WindowModel) -> Standing:
@@ -63,7 +78,11 @@ def pairs(one: WindowModel, other: WindowModel) -> Standing:
         return Counter((a[2], b[0]) for a in left for b in right if a[1] == b[1] and a[1] is not None)
 
     sql = f"SELECT a.v, cast(unix_micros(b.ts) AS BIGINT) AS u FROM s {one.sql} a, s {other.sql} b WHERE a.k = b.k"
-    return Standing(sql, ("s",), answer)
+    return Standing(sql, ("s",), answer, lambda models, t: _oldest(models["s"].window(one, t) + models["s"].window(other, t)))
+
+
+def _oldest(rows: list[Row]) -> int:
+    return min((row[0] for row in rows), default=LAST)
 
 
 def _values(rows: list[Row]) -> Bag:
@@ -82,22 +101,27 @@ def standing() -> st.SearchStrategy[Standing]:
 
 
 def histories() -> st.SearchStrategy[list[tuple[str, Any]]]:
-    rows = st.lists(st.tuples(*CELLS), max_size=6)
+    rows = st.lists(st.tuples(*CELLS), min_size=1, max_size=6)
+    arrivals = st.tuples(st.sampled_from(["s", "s", "t"]), rows | rows.map(sorted_by_time))
     step = st.one_of(
-        st.tuples(st.sampled_from(["s", "s", "t"]), rows | rows.map(sorted_by_time)),
+        arrivals,
+        arrivals,
+        arrivals,
         st.tuples(st.just("advance"), st.tuples(st.sampled_from(["s", "t"]), st.integers(-5, 40))),
         st.tuples(st.just("switch"), st.integers(0, 3)),
+        st.tuples(st.just("trim"), st.integers(1, 8)),
         st.tuples(st.sampled_from(["flush", "flush", "lose caches", "reopen", "maintain"]), st.none()),
     )
     return st.lists(step, min_size=3, max_size=14)
 
 
 class Sharing:
-    """A run, and since which instant each of its queries has to be right."""
+    """A run; since which instant each of its queries has to be right, and from which timestamp on rows were there when it came."""
 
-    def __init__(self, run: Run, models: Models, queries: list[Standing]) -> None:
+    def __init__(self, run: Run, models: Models, queries: list[Standing], retain: int | None) -> None:
         self.run, self.models, self.queries = run, models, queries
-        self.since: dict[int, int] = {}
+        self._retain = LAST if retain is None else retain
+        self.since: dict[int, tuple[int, int]] = {}
 
     def do(self, what: str, detail: Any) -> None:
         match what:
@@ -108,6 +132,11 @@ class Sharing:
                 self.models[detail[0]].advance(detail[1])
             case "switch" if detail < len(self.queries):
                 self.switch(detail)
+            case "trim":  # time passes, so that what came before may go
+                reached = max(FIRST, *(model.frontier for model in self.models.values()))
+                for action in (("flush", None), ("advance", reached + detail), ("flush", None)):
+                    self.run.do(action, "s")
+                self.run.db._engine.maintain()
             case "maintain":
                 self.run.db._engine.maintain()
             case "flush" | "lose caches" | "reopen":
@@ -120,16 +149,18 @@ class Sharing:
             del self.since[number]
         else:
             self.run.db.execute(f"CREATE QUERY q{number} AS {self.queries[number].sql}")
-            self.since[number] = self.queries[number].frontier(self.models)
+            kept = max(self.models[name].frontier for name in self.queries[number].streams) - self._retain
+            self.since[number] = (self.queries[number].frontier(self.models), kept)
 
     def check(self) -> None:
-        for number, since in self.since.items():
+        for number, (since, kept) in self.since.items():
             query = self.queries[number]
             changes = changes_of(self.run.db.query(f"q{number}").changes())
             frontier = query.frontier(self.models)
             assert_netted([change for change in changes if change[0] > since])
             for t in range(max(FIRST, since), min(frontier, LAST) + 1):
-                assert contents_at(changes, t) == query.answer(self.models, t), (query.sql, t)
+                if query.oldest(self.models, t) >= kept:
+                    assert contents_at(changes, t) == query.answer(self.models, t), (query.sql, t)
             result = self.run.db.query(f"q{number}").result()
             assert Counter(zip(*(column.to_pylist() for column in result.columns), strict=True)) == contents_at(
                 changes, max(frontier, BEGINNING)
@@ -140,20 +171,23 @@ class Sharing:
     engine=engines(),
     slack=st.integers(0, 4),
     partition=st.sampled_from(["", " PARTITION BY k"]),
+    retain=st.sampled_from([None, 1, 4, 10]),
+    ticks_a_snapshot=st.sampled_from([1, 3, 300]),
     queries=st.lists(standing(), min_size=2, max_size=4),
     first=st.integers(0, 4),
     history=histories(),
 )
 @settings(max_examples=150)
 def test_every_query_answers_as_if_it_were_alone(
-    engine: Engine, slack: int, partition: str, queries: list[Standing], first: int, history: list[tuple[str, Any]]
-) -> None:
+    engine: Engine, slack: int, partition: str, retain: int | None, ticks_a_snapshot: int, queries: list[Standing], first: int,
+    history: list[tuple[str, Any]],
+) -> None:  # fmt: skip
     models = {"s": StreamModel(slack), "t": StreamModel(slack)}
-    with running(engine, models) as run:
-        ddl = DDL.format(slack=slack, partition=partition)
+    with running(engine, models) as run, patch.object(runtime_engine, "SNAPSHOT_TICKS", ticks_a_snapshot):
+        ddl = DDL.format(slack=slack, partition=partition) + ("" if retain is None else f" RETAIN {retain} MICROSECONDS")
         run.db.execute(ddl)
         run.db.execute(ddl.replace("STREAM s", "STREAM t"))
-        sharing = Sharing(run, models, queries)
+        sharing = Sharing(run, models, queries, retain)
         for number in range(min(first, len(queries))):
             sharing.switch(number)
         for what, detail in [*history, ("flush", None)]:
