@@ -30,6 +30,7 @@ from millstream.core.errors import (
     FunctionFailed,
     NotSupported,
     OutOfMemory,
+    PlanChanged,
     QueryFailed,
     QueryNotFound,
     TypeMismatch,
@@ -95,7 +96,8 @@ def connect(
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
     `tick_interval` is the longest time in seconds that new rows wait for a tick; with None ticks happen only in `flush`.
-    `buckets` is the number of parallel parts of every query, fixed when the location is created (default: the cores).
+    `buckets` is the number of parallel parts of every query; a new database has as many as there are cores, one that is opened again keeps
+    its number unless another is given here.
     `rules_off` names rewrite rules that plans are made without; answers are the same, only slower.
     `scheduler` says in which order the operators of a query run: fifo, round_robin, greedy or chain; answers are the same.
     `expiry` says how operators learn that rows have left their windows, for queries that have no WITH EXPIRY of their own.
@@ -110,9 +112,9 @@ def connect(
     _check_one_of("scheduler", scheduler, get_args(SchedulerName))
     _check_one_of("expiry", expiry, EXPIRIES)
     session = spark if spark is not None else create_session(master)
-    count = buckets if buckets is not None else max(1, session.sparkContext.defaultParallelism)
+    cores = max(1, session.sparkContext.defaultParallelism)
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
-    place = Location.open(temporary.name if temporary else str(location), buckets=count)
+    place = Location.open(temporary.name if temporary else str(location), buckets=buckets, new_buckets=cores)
     try:
         runner = SparkRunner(session, place.buckets)
         runner.warm_up()
@@ -464,7 +466,7 @@ class Query:
     def _raise_failure(self) -> None:
         if self._running.error is not None:
             reason = self._running.error
-            kind = type(reason) if isinstance(reason, FunctionFailed | OutOfMemory) else QueryFailed
+            kind = type(reason) if isinstance(reason, FunctionFailed | OutOfMemory | PlanChanged) else QueryFailed
             raise kind(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
 
 

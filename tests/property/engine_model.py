@@ -220,6 +220,10 @@ CELLS: tuple[st.SearchStrategy[Any], ...] = (
 )
 
 
+REOPENINGS = st.tuples(st.just("reopen"), st.sampled_from([None, 1, 2, 3]))
+"""With another number of buckets, or as it was."""
+
+
 @st.composite
 def actions(draw: st.DrawFn, *, most: int = 8, more_cells: tuple[st.SearchStrategy[Any], ...] = ()) -> list[Action]:
     """What happens to the database, in order; ends with a flush.  Rows are (ts, k, v) and `more_cells`."""
@@ -229,7 +233,8 @@ def actions(draw: st.DrawFn, *, most: int = 8, more_cells: tuple[st.SearchStrate
         st.tuples(st.just("insert"), st.lists(cells, max_size=6).map(sorted_by_time)),
         st.tuples(st.just("advance"), st.integers(-5, 40)),
         st.tuples(st.just("flush"), st.none()),
-        st.tuples(st.sampled_from(["flush", "lose caches", "reopen"]), st.none()),
+        st.tuples(st.sampled_from(["flush", "lose caches"]), st.none()),
+        REOPENINGS,
     )
     return [*draw(st.lists(step, min_size=1, max_size=most)), ("flush", None)]
 

@@ -66,6 +66,7 @@ class Run:
 
     def __init__(self, directory: str, engine: Engine, streams: Mapping[str, StreamModel]) -> None:
         self._directory, self._engine, self.streams = directory, engine, streams
+        self._buckets = engine.buckets
         self._runner = InlineRunner(engine.rows_a_step, engine.pairs_a_piece, engine.rows_a_slice, engine.most_ending)
         self.db = self._open()
 
@@ -83,14 +84,15 @@ class Run:
                 self.db.flush()
             case ("lose caches", _):
                 self._runner.lose_caches()
-            case ("reopen", _):
+            case ("reopen", buckets):
                 self.db.close()
+                self._buckets = buckets or self._buckets
                 self.db = self._open()
 
     def _open(self) -> Database:
         engine = self._engine
         return open_inline(
-            self._directory, buckets=engine.buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler,
+            self._directory, buckets=self._buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler,
             expiry=engine.expiry,
             share_windows=engine.share_windows,
         )  # fmt: skip

@@ -108,8 +108,8 @@ class Pair:
         upto = len(log.rows) - 1 if upto is None else upto
         feed = log.rebuild_feed(SharedSources([self.source, *(other.source for other in others)]), self.source, upto, since, rest)
         admitting = [pair.store for pair in others if pair.admits(feed, columns)]
-        fragment = FragmentTask("q", "1", 0, None, at, at, (feed,), (), None, "", ())  # type: ignore[arg-type]
-        self.reader = stores.join(StageTask("db", 1, 0, 1, "", (), frozenset()), fragment, self.source, feed, log.read)
+        fragment = FragmentTask("q", "1", 0, None, 1, at, at, (feed,), (), None, "", ())  # type: ignore[arg-type]
+        self.reader = stores.join(StageTask("db", 1, 0, "", (), frozenset()), fragment, self.source, feed, log.read)
         assert self.store in admitting if admitting else self.store not in [pair.store for pair in others]
         self._shared = _operator(self.source.schema, spec, self.reader)
         self._alone = _operator(self.source.schema, spec, None)

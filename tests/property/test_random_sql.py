@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from millstream.api import Database
 from millstream.core.instant import BEGINNING
-from property.engine_model import CELLS, Action, Bag, StreamModel, actions, sorted_by_time
+from property.engine_model import CELLS, REOPENINGS, Action, Bag, StreamModel, actions, sorted_by_time
 from property.engine_run import Engine, engines, running
 from property.sql_queries import RandomQuery, random_queries, table_of
 from property.sql_windows import CREATE_RELATION, MORE_CELLS, RELATION, STREAMS, Stamped, Windowed, cells_of, columns_of, create_stream
@@ -62,7 +62,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
             part = [cells_of(stream, row) for row, own in zip(rows[start:end], owner[start:end], strict=True) if own == stream]
             history.append((stream, ("insert", draw(st.permutations(part)) if draw(st.integers(0, 3)) == 0 else part)))
         history += [(RELATION, draw(relation_changes())) for _ in range(draw(st.integers(0, 2)))]
-        history.append(("", (draw(st.sampled_from(["flush", "flush", "lose caches", "reopen"])), None)))
+        history.append(("", draw(REOPENINGS | st.tuples(st.sampled_from(["flush", "flush", "lose caches"]), st.none()))))
         if draw(st.booleans()):
             history.append(("", ("advance", rows[end - 1][0] - draw(st.integers(1, 3)))))
     return [*history, ("", ("advance", rows[-1][0] + draw(st.integers(0, 12)))), ("", ("flush", None))]

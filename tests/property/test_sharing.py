@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from millstream.core.instant import BEGINNING
 from millstream.runtime import engine as runtime_engine
-from property.engine_model import CELLS, DDL, QUERIES, WINDOWS, Bag, Row, StreamModel, WindowModel, sorted_by_time
+from property.engine_model import CELLS, DDL, QUERIES, REOPENINGS, WINDOWS, Bag, Row, StreamModel, WindowModel, sorted_by_time
 from property.engine_run import Engine, Run, engines, running
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
@@ -110,7 +110,8 @@ def histories() -> st.SearchStrategy[list[tuple[str, Any]]]:
         st.tuples(st.just("advance"), st.tuples(st.sampled_from(["s", "t"]), st.integers(-5, 40))),
         st.tuples(st.just("switch"), st.integers(0, 3)),
         st.tuples(st.just("trim"), st.integers(1, 8)),
-        st.tuples(st.sampled_from(["flush", "flush", "lose caches", "reopen", "maintain"]), st.none()),
+        st.tuples(st.sampled_from(["flush", "flush", "lose caches", "maintain"]), st.none()),
+        REOPENINGS,
     )
     return st.lists(step, min_size=3, max_size=14)
 
@@ -140,7 +141,7 @@ class Sharing:
             case "maintain":
                 self.run.db._engine.maintain()
             case "flush" | "lose caches" | "reopen":
-                self.run.do((what, None), "s")
+                self.run.do((what, detail), "s")
 
     def switch(self, number: int) -> None:
         """Create the query, or drop it."""

@@ -188,6 +188,10 @@ class FormatVersion(ConfigError):
     code = "FORMAT_VERSION"
 
 
+class PlanChanged(ConfigError):
+    code = "PLAN_CHANGED"
+
+
 class ConfigInvalid(ConfigError):
     code = "CONFIG_INVALID"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported
+from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported, PlanChanged
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, sources
@@ -37,7 +37,7 @@ from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.store_use import StoreUse, used_stores
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.system_stream import SystemStream
-from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, failed, span_forward, span_replay
+from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, can_look_back, failed, span_forward, span_replay
 from millstream.state.atomic import atomic_write
 from millstream.state.changelog import Changelog
 from millstream.state.location import Location
@@ -114,15 +114,16 @@ class Engine:
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
             began = _read_began(self._began_path(name))
-            query = RunningQuery(name, incarnation, bound, plan, changelog, self._clock.seconds(), created_at=began)
+            query = RunningQuery(
+                name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), created_at=began
+            )  # fmt: skip
             self.system.open_for(query.inputs)
             query.waits_for = _absent_functions(plan)
             last = self._ticks.last
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True
                 if incarnation in last.snapshots:
-                    stem, at = last.snapshots[incarnation]
-                    query.snapshot = SnapshotRef(stem, int(at))
+                    query.snapshot = SnapshotRef.from_json(last.snapshots[incarnation])
                 # a crash may have come between a tick's commit and its place in the Delta table; publishing twice does nothing
                 query.unpublished = [
                     (record.tick, record.outputs[incarnation]) for record in self._ticks.records if incarnation in record.outputs
@@ -382,11 +383,38 @@ class Engine:
     def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
         """Their caches as of their frontiers, from snapshots and the log."""
         logs = self._logs(queries)
-        for outcome in run.run([span_replay(query, logs) for query in queries]):
+        for query in queries:
+            self._fit_snapshot(query, {name: logs[name] for name in query.inputs})
+        for outcome in run.run([span_replay(query, logs) for query in queries if query.error is None]):
             if outcome.error is not None or outcome.missing:
                 self._fail(outcome.span.query, failed(outcome))
             else:
                 outcome.span.query.fed = dict(outcome.span.fed)
+
+    def _fit_snapshot(self, query: RunningQuery, logs: Logs) -> None:
+        """A snapshot of other operators or another number of buckets is of no use.
+
+        Then the caches come from the logs, if these still reach back as far as the windows do.  If not, the query keeps its old number of
+        buckets; with other operators, its state is lost to it.
+        """
+        snapshot, in_one = query.snapshot, all(fragment.single for fragment in query.plan.fragments)
+        if snapshot is None or (snapshot.plan == query.plan_id and (snapshot.buckets == query.buckets or in_one)):
+            return
+        if can_look_back(query, logs):
+            log.info("rebuilding a query from the log", extra={"query": query.name, "buckets": query.buckets})
+            query.snapshot, query.looks_back = None, True
+        elif snapshot.plan == query.plan_id:
+            log.warning(
+                "a query keeps its number of buckets: the log no longer has all that its state is made of",
+                extra={"query": query.name, "buckets": snapshot.buckets},
+            )
+            query.buckets = snapshot.buckets
+        else:
+            hint = "Open the database with the same version and the same rules_off as before, or drop the query and create it again."
+            self._fail(
+                query,
+                PlanChanged("its plan is another one than that of its saved state, and the log is too short to do without", hint=hint),
+            )
 
     def _with_snapshot(self, span: Span, wanted: bool) -> Span:
         rows = span.query.rows_since_snapshot + sum(chunk.rows for chunks in span.chunks.values() for chunk in chunks)
@@ -433,7 +461,7 @@ class Engine:
             key = outcome.span.query.incarnation
             frontiers[key] = outcome.span.frontier
             if outcome.snapshot is not None:
-                snapshots[key] = [outcome.snapshot, str(outcome.span.frontier)]
+                snapshots[key] = _snapshot(outcome).to_json()
             if outcome.outputs:
                 outputs[key] = outcome.outputs
         versions = {stream.entry.name: stream.log.version for stream in self.streams.everything}
@@ -451,7 +479,7 @@ class Engine:
         query.rows_since_snapshot += outcome.rows_in
         query.ticks_since_snapshot += 1
         if outcome.snapshot is not None:
-            query.snapshot = SnapshotRef(outcome.snapshot, span.frontier)
+            query.snapshot, query.looks_back = _snapshot(outcome), False
             query.rows_since_snapshot = query.ticks_since_snapshot = 0
         stats = query.stats
         stats.rows_in += outcome.rows_in
@@ -511,6 +539,8 @@ class Engine:
         run = self._new_run()
         if not query.fed:
             self._replay(run, [query])
+        if query.error is not None:
+            raise query.error
         span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.inputs, ()), query.fed, wants_contents=fragment)
         (outcome,) = self._run_caught_up(run, [span])
         if outcome.error is not None or outcome.missing:
@@ -518,6 +548,12 @@ class Engine:
         batches = [read_contents(path) for path in outcome.contents]
         shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         return batches
+
+
+def _snapshot(outcome: Outcome) -> SnapshotRef:
+    assert outcome.snapshot is not None
+    query = outcome.span.query
+    return SnapshotRef(outcome.snapshot, outcome.span.frontier, query.buckets, query.plan_id)
 
 
 def _absent_functions(plan: PhysicalPlan) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from millstream.core.instant import BEGINNING, LAST, Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
-from millstream.state.chunk import ChunkInfo, write_chunk
+from millstream.state.chunk import ChunkInfo, bucket_label, write_chunk
 from millstream.state.frontier import Frontier, late_mask
 from millstream.state.stream_log import sequence_numbers
 
@@ -82,7 +82,7 @@ def _write_chunks(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants)
     order, offsets = split_by_bucket(bucket_of(hash_columns(keys), plan.buckets), plan.buckets)
     table = table.take(pa.array(order))
     return tuple(
-        write_chunk(plan.stream_dir, table.slice(offsets[b], offsets[b + 1] - offsets[b]), bucket=b)
+        write_chunk(plan.stream_dir, table.slice(offsets[b], offsets[b + 1] - offsets[b]), bucket=bucket_label(b, plan.buckets))
         for b in range(plan.buckets)
         if offsets[b + 1] > offsets[b]
     )

@@ -55,6 +55,7 @@ class FragmentTask:
     incarnation: str  # a query dropped and created again under the same name is another one
     number: int  # of the fragment in its plan
     fragment: Fragment
+    buckets: int  # of the query
     at: Micros
     frontier: Micros
     feeds: tuple[SourceFeed, ...]
@@ -67,13 +68,15 @@ class FragmentTask:
     wants_contents: bool = False
     released_upto: tuple[Micros, ...] = ()  # output_delay.py: between which instants to count changes
 
+    def runs_in(self, bucket: int) -> bool:
+        return bucket < (1 if self.fragment.single else self.buckets)
+
 
 @dataclass(frozen=True)
 class StageTask:
     database: str
     tick: int
     bucket: int
-    buckets: int
     exchange_dir: str
     fragments: tuple[FragmentTask, ...]
     live: frozenset[str]  # incarnations that still exist: caches of others are dropped

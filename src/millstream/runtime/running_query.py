@@ -11,7 +11,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, sources, windows
+from millstream.plan.physical import PhysicalPlan, SourceExec, plan_id, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
@@ -25,8 +25,20 @@ SESSION = "session-"
 
 @dataclass(frozen=True)
 class SnapshotRef:
+    """Where a snapshot is, and what it is of: the state of so many buckets, of the operators of one plan."""
+
     stem: str
     at: Micros
+    buckets: int
+    plan: str
+
+    def to_json(self) -> list[str]:
+        return [self.stem, str(self.at), str(self.buckets), self.plan]
+
+    @staticmethod
+    def from_json(fields: Sequence[str]) -> SnapshotRef:
+        stem, at, buckets, plan = fields
+        return SnapshotRef(stem, int(at), int(buckets), plan)
 
 
 @dataclass
@@ -77,11 +89,13 @@ class RunningQuery:
     bound: BoundQuery
     plan: PhysicalPlan
     changelog: Changelog
+    buckets: int
     added: float  # seconds of the engine's clock: when it was created, or the database opened
     created_at: Micros = NEVER_BEFORE  # the frontier at that moment
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None
+    looks_back: bool = False  # until it has a snapshot: its caches come from what the logs hold, as far back as its windows reach
     fed: dict[str, int] = field(default_factory=dict)  # input -> last sequence number that workers have; empty: they have nothing
     unpublished: list[tuple[int, Sequence[OutputFile]]] = field(default_factory=list)  # committed by a tick, not yet in the Delta table
     rows_since_snapshot: int = 0
@@ -92,6 +106,7 @@ class RunningQuery:
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
     stats: QueryStats = field(default_factory=QueryStats)
     _inputs: tuple[PhysicalPlan, dict[str, SourceExec]] | None = None
+    _plan_id: tuple[PhysicalPlan, str] | None = None
 
     @property
     def is_stream(self) -> bool:
@@ -117,6 +132,13 @@ class RunningQuery:
         if self.error is not None:
             return self.error.message
         return "waits for function " + ", ".join(f'"{name}"' for name in self.waits_for) if self.waits_for else ""
+
+    @property
+    def plan_id(self) -> str:
+        """That of its plan as far as snapshots are concerned; asked often, and a plan is a tree."""
+        if self._plan_id is None or self._plan_id[0] is not self.plan:
+            self._plan_id = (self.plan, plan_id(self.plan))
+        return self._plan_id[1]
 
     @property
     def inputs(self) -> dict[str, SourceExec]:

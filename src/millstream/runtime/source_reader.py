@@ -26,7 +26,7 @@ from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, S
 from millstream.runtime.exchange import ArrivedRows, read_rows
 from millstream.runtime.messages import SourceFeed
 from millstream.state import output_file, relation_log
-from millstream.state.chunk import SEQ, TS, ChunkInfo, read_chunk
+from millstream.state.chunk import SEQ, TS, ChunkInfo, bucket_label, is_split_into, read_chunk
 from millstream.state.disk_types import cast_columns
 
 _SPREAD_SHIFT = 14
@@ -89,7 +89,7 @@ def read_bucket(
     source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator, after: int = -1
 ) -> Iterator[SignedBatch]:
     """The bucket's rows with greater sequence numbers than `after`, in arrival order, with their timestamps."""
-    mine = [chunk for chunk in chunks if not source.split_at_ingest or chunk.bucket == bucket]
+    mine = [chunk for chunk in chunks if not _is_split(source, chunk, buckets) or chunk.bucket == bucket_label(bucket, buckets)]
     parts = (_after(_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator), chunk, after) for chunk in mine)
     if not source.ties_by_value and all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
         for part in parts:
@@ -121,9 +121,14 @@ def _arrival_order(seq: Instants, rows: pa.RecordBatch | None) -> Instants:
 
 def _of_bucket(source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator) -> _Rows:
     part = _prepared(source, table_dir, chunk, evaluator)
-    if source.split_at_ingest or isinstance(source.distribution, Single) or buckets == 1:
+    if _is_split(source, chunk, buckets) or isinstance(source.distribution, Single) or buckets == 1:
         return part
     return part.filtered(_buckets(source, part, buckets) == bucket)
+
+
+def _is_split(source: SourceExec, chunk: ChunkInfo, buckets: int) -> bool:
+    """Whether all its rows are in one bucket; not if it was written when the stream had another number of them."""
+    return source.split_at_ingest and is_split_into(chunk.bucket, buckets)
 
 
 def _after(part: _Rows, chunk: ChunkInfo, seq: int) -> _Rows:

@@ -144,10 +144,20 @@ def span_forward(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
 def span_replay(query: RunningQuery, logs: Logs) -> Span:
     """From the last snapshot to where the query is, with nothing shown: afterwards all caches are there again."""
     start = query.snapshot.at if query.snapshot else NEVER_BEFORE
-    since = _since(query, start, query.held_us if query.snapshot else None)
+    if query.looks_back:
+        since = _since(query, query.at, query.history_us, whole_relations=True)
+    else:
+        since = _since(query, start, query.held_us if query.snapshot else None)
     chunks, fed = _all_after(logs, since)
     rebuild = Rebuild(query.snapshot.stem if query.snapshot else None)
     return Span(query, start, query.at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), rebuild, emit="nothing")
+
+
+def can_look_back(query: RunningQuery, logs: Logs) -> bool:
+    """Whether its caches can be had from what the logs hold now, without any snapshot."""
+    if query.history_us is None:
+        return all(log.whole_from == NEVER_BEFORE for log in logs.values())
+    return all(log.whole_from <= query.at - query.history_us for log in logs.values())
 
 
 def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
@@ -224,7 +234,6 @@ class TickRun:
         self._shared = shared
         self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
         self._exchange_dir = str(location.exchange_dir / str(tick))
-        self._buckets = location.buckets
 
     def run(self, spans: Sequence[Span]) -> list[Outcome]:
         outcomes = {span.query.incarnation: Outcome(span) for span in spans}
@@ -239,9 +248,9 @@ class TickRun:
         if not fragments:
             return
         tasks = [
-            StageTask(self._database, self._tick, bucket, self._buckets, self._exchange_dir, fragments, self._live, self._scheduler)
-            for bucket in range(self._buckets)
-            if bucket == 0 or not all(task.fragment.single for task in fragments)
+            StageTask(self._database, self._tick, bucket, self._exchange_dir, fragments, self._live, self._scheduler)
+            for bucket in range(max(task.buckets for task in fragments))
+            if any(task.runs_in(bucket) for task in fragments)
         ]
         by_query = {outcome.span.query.incarnation: outcome for outcome in outcomes}
         for stage_result in self._runner.run_stage(tasks):
@@ -264,6 +273,7 @@ class TickRun:
                     query.incarnation,
                     number,
                     fragment,
+                    query.buckets,
                     span.at,
                     span.frontier,
                     feeds,
@@ -282,7 +292,8 @@ class TickRun:
     def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
         after, upto = span.after[source.name], span.fed[source.name]
         shared = self._shared.of(source)
-        read, store = (source, None) if shared is None else (shared.read, shared.name)
+        # queries with other numbers of buckets have other rows in each
+        read, store = (source, None) if shared is None else (shared.read, f"{shared.name}-{span.query.buckets}")
         files = splits.get(_split_name(span, read))
         chunks = span.chunks[source.name] if files is None else ()
         since = span.since.get(source.name, NEVER_BEFORE)
@@ -303,7 +314,7 @@ class TickRun:
     def _map(self, spans: Sequence[Span]) -> dict[str, tuple[str, ...]]:
         """Split the new rows of each stream once for all queries that want them split the same way."""
         uses: Counter[str] = Counter()
-        wanted: dict[tuple[str, tuple[ChunkInfo, ...]], dict[str, SourceExec]] = {}
+        wanted: dict[tuple[str, int, tuple[ChunkInfo, ...]], dict[str, SourceExec]] = {}
         for span in spans:
             for source in (source for fragment in span.query.plan.fragments for source in sources(fragment.root)):
                 if source.kind != "stream" or source.split_at_ingest or isinstance(source.distribution, Single):
@@ -312,11 +323,14 @@ class TickRun:
                 read = source if shared is None else shared.read
                 name = _split_name(span, read)
                 uses[name] = uses[name] + 1 if shared is None else 1  # a process reads them once for all who share them
-                wanted.setdefault((source.name, chunks), {})[name] = read
-        for (_, chunks), by_name in wanted.items():
+                wanted.setdefault((source.name, span.query.buckets, chunks), {})[name] = read
+        for (_, _, chunks), by_name in wanted.items():
             for name in [name for name, source in by_name.items() if not self._worth_splitting(source, chunks, uses[name])]:
                 del by_name[name]
-        tasks = [task for (stream, chunks), by_name in wanted.items() if by_name for task in self._map_tasks(stream, chunks, by_name)]
+        tasks = [
+            task for (stream, buckets, chunks), by_name in wanted.items() if by_name
+            for task in self._map_tasks(stream, buckets, chunks, by_name)
+        ]  # fmt: skip
         if not tasks:
             return {}
         files: dict[str, list[tuple[int, str]]] = {}
@@ -334,19 +348,18 @@ class TickRun:
         weight = _EXPRESSIONS_WEIGH if source.prefix else 1
         return sum(chunk.rows for chunk in chunks) * uses * weight * saved >= MAP_STAGE_ROWS
 
-    def _map_tasks(self, stream: str, chunks: tuple[ChunkInfo, ...], by_name: dict[str, SourceExec]) -> list[MapTask]:
+    def _map_tasks(self, stream: str, buckets: int, chunks: tuple[ChunkInfo, ...], by_name: dict[str, SourceExec]) -> list[MapTask]:
         parts = min(self._runner.parallelism, len(chunks))
         bounds = [len(chunks) * i // parts for i in range(parts + 1)]
         directory = str(self._location.stream_dir(stream))
         return [
-            MapTask(0, self._buckets, directory, chunks[low:high], tuple(by_name.items()), self._exchange_dir)
-            for low, high in pairwise(bounds)
+            MapTask(0, buckets, directory, chunks[low:high], tuple(by_name.items()), self._exchange_dir) for low, high in pairwise(bounds)
         ]
 
 
 def _split_name(span: Span, source: SourceExec) -> str:
     """Equal for queries that want the same rows split in the same way: in a replay, those with longer windows want older rows too."""
-    return hashlib.sha1(repr((source, span.after[source.name], span.chunks[source.name])).encode()).hexdigest()[:20]
+    return hashlib.sha1(repr((source, span.query.buckets, span.after[source.name], span.chunks[source.name])).encode()).hexdigest()[:20]
 
 
 def failed(outcome: Outcome) -> MillstreamError:

@@ -91,7 +91,7 @@ class Worker:
 
     def run_stage(self, task: StageTask) -> StageResult:
         self._forget_dead(task)
-        results = tuple(self._guarded(task, fragment) for fragment in task.fragments if task.bucket == 0 or not fragment.fragment.single)
+        results = tuple(self._guarded(task, fragment) for fragment in task.fragments if fragment.runs_in(task.bucket))
         self._stores.trim(task.bucket)
         return StageResult(task.bucket, results, os.getpid(), self._stores.sizes(task.bucket))
 
@@ -135,7 +135,7 @@ class Worker:
             self._forget(key)
             return FragmentResult(fragment.incarnation, fragment.number, task.bucket, missing=True)
         else:
-            read = FeedReader(task.bucket, task.buckets, self._evaluator).read
+            read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
             for reader, feed in zip(cache.readers.values(), fragment.feeds, strict=True):
                 reader.take_in(feed, read)
         result = self._step(cache, task, fragment)
@@ -145,7 +145,7 @@ class Worker:
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
         scheduler = new_scheduler(task.scheduler)
         scheduler.rows_a_slice = self._rows_a_slice or scheduler.rows_a_slice
-        read = FeedReader(task.bucket, task.buckets, self._evaluator).read
+        read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
         readers: dict[SourceExec, StoreReader] = {}
         with ExitStack() as undo:
             for source, feed in zip(sources(fragment.fragment.root), fragment.feeds, strict=True):
@@ -196,7 +196,7 @@ class Worker:
         if fragment.fragment.sends is not None:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
             write_changes(
-                path, concat(changes or [SignedBatch.empty(fragment.fragment.root.schema)]), fragment.fragment.sends, task.buckets
+                path, concat(changes or [SignedBatch.empty(fragment.fragment.root.schema)]), fragment.fragment.sends, fragment.buckets
             )
             return replace(result, exchange=path)
         if changes and fragment.emit == "net":

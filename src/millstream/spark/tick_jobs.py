@@ -45,6 +45,8 @@ class SparkRunner:
         )
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
+        for bucket in range(len(self._anchors), max((task.bucket + 1 for task in tasks), default=0)):
+            self._anchors.append(self._anchor(bucket))  # a query may have more buckets than the database has now
         return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:

@@ -20,6 +20,18 @@ from millstream.state.parquet_file import read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
 TS, SEQ, BUCKET, FRONTIER = "_ts", "_seq", "_bucket", "_frontier"
+_MOST_BUCKETS = 10_000
+
+
+def bucket_label(bucket: int, buckets: int) -> int:
+    """What chunks of one bucket are marked with: 20001 is bucket 1 of 2.  The number of buckets may change, files stay what they are."""
+    assert 0 <= bucket < buckets < _MOST_BUCKETS
+    return buckets * _MOST_BUCKETS + bucket
+
+
+def is_split_into(label: int | None, buckets: int) -> bool:
+    """Whether a chunk with this mark holds rows of one bucket only, of so many."""
+    return label is not None and label // _MOST_BUCKETS == buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,10 @@ class ChunkInfo(TimedFile):
 
 
 def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucket: int | None = None, time_column: str = TS) -> ChunkInfo:
-    """Writes `rows` (the stream's columns, _ts and _seq; at least one row) under a name of their own, durable on return."""
+    """Writes `rows` (the stream's columns, _ts and _seq; at least one row) under a name of their own, durable on return.
+
+    `bucket` is their label, if they are all of one bucket.
+    """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     assert table.num_rows, "an empty chunk is not worth a file"
     folder = "" if bucket is None else f"{BUCKET}={bucket}/"

@@ -42,16 +42,19 @@ class Location:
         self._lock: int | None = lock
 
     @staticmethod
-    def open(path: str | Path, *, buckets: int) -> Location:
-        """Opens the database at `path`, creating it if there is none.  An existing one keeps its number of buckets."""
-        assert buckets > 0, "a database has at least one bucket"
+    def open(path: str | Path, *, buckets: int | None = None, new_buckets: int = 1) -> Location:
+        """Opens the database at `path`, creating it if there is none.
+
+        From now on it has this number of buckets; without one an existing database keeps its own, and a new one gets `new_buckets`.
+        """
+        assert (buckets or new_buckets) > 0, "a database has at least one bucket"
         root = _directory(path)
         lock = _locked(root)
         try:
             for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "ticks"):
                 remove_temporaries(root / folder)
             remove_directory(root / "exchange")
-            header = _header(root, buckets)
+            header = _header(root, buckets, new_buckets)
         except BaseException:
             os.close(lock)
             raise
@@ -160,10 +163,10 @@ def _locked(root: Path) -> int:
     return lock
 
 
-def _header(root: Path, buckets: int) -> dict[str, Any]:
+def _header(root: Path, buckets: int | None, new_buckets: int) -> dict[str, Any]:
     path = root / "millstream.json"
     if not path.exists():
-        header = {"format_version": FORMAT_VERSION, "buckets": buckets, "id": str(uuid.uuid4())}
+        header = {"format_version": FORMAT_VERSION, "buckets": buckets or new_buckets, "id": str(uuid.uuid4())}
         atomic_write(path, json.dumps(header).encode())
         return header
     try:
@@ -176,4 +179,7 @@ def _header(root: Path, buckets: int) -> dict[str, Any]:
             f'the location "{root}" has format version {version}, this is version {FORMAT_VERSION}',
             hint="Open it with the Millstream that wrote it, or choose another location.",
         )
+    if buckets is not None and header["buckets"] != buckets:
+        header["buckets"] = buckets
+        atomic_write(path, json.dumps(header).encode())
     return dict(header)

@@ -17,10 +17,16 @@ from millstream.state.names import decode_name, encode_name
 
 
 def test_the_bucket_count_and_the_id_stay_those_of_the_first_open(tmp_path: Path) -> None:
-    with Location.open(tmp_path / "db", buckets=3) as first:
+    with Location.open(tmp_path / "db", new_buckets=3) as first:
         identity = first.id
-    with Location.open(tmp_path / "db", buckets=8) as second:
+    with Location.open(tmp_path / "db", new_buckets=8) as second:
         assert (second.buckets, second.id) == (3, identity)
+
+
+def test_another_bucket_count_stays_as_well(tmp_path: Path) -> None:
+    for asked, has in ((3, 3), (None, 3), (8, 8), (None, 8)):
+        with Location.open(tmp_path / "db", buckets=asked, new_buckets=2) as location:
+            assert location.buckets == has
 
 
 def test_a_second_opener_in_this_process_is_told_who_holds_it(tmp_path: Path) -> None:
