@@ -211,11 +211,12 @@ def _relation(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateR
 def _query(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateQuery:
     spans: Spans = {}
     name = _own_name(cursor, "query", spans)
+    retain_us = parse_duration(cursor, "RETAIN") if cursor.accept("RETAIN") else None
     cursor.expect("AS")
     start = cursor.span
     select = parser.parse_query()
     spans["select"] = cursor.since(start)
-    return CreateQuery(name, select, if_not_exists, text=cursor.sql, spans=spans)
+    return CreateQuery(name, select, if_not_exists, retain_us=retain_us, text=cursor.sql, spans=spans)
 
 
 def _sink(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateSink:

@@ -33,7 +33,10 @@ def to_sql(statement: Statement) -> str:
         case CreateRelation():
             return _create_relation(statement)
         case CreateQuery():
-            return f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)} AS {_query(statement.select)}{_expiry(statement)}"
+            retain = "" if statement.retain_us is None else f" RETAIN {format_duration(statement.retain_us)}"
+            return (
+                f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)}{retain} AS {_query(statement.select)}{_expiry(statement)}"
+            )
         case CreateSink():
             target = _source("INTO", statement.format, statement.options)
             return f"CREATE SINK {_if_not_exists(statement)}{_name(statement.name)} FROM {_name(statement.source)}{target}"

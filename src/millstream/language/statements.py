@@ -70,6 +70,7 @@ class CreateQuery(_Statement):
     select: exp.Query
     if_not_exists: bool = False
     expiry: Expiry | None = None
+    retain_us: Micros | None = None
 
     @property
     def select_text(self) -> str:

@@ -95,10 +95,12 @@ class Engine:
 
     # --- queries
 
-    def create_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
+    def create_query(
+        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None
+    ) -> RunningQuery:
         """A new standing query.  Over streams that have come somewhere already it answers at once, from what they retain."""
         with self.lock:
-            query = self.add_query(name, incarnation, bound, plan)
+            query = self.add_query(name, incarnation, bound, plan, retain_us)
             query.created_at = self.frontier_of(query)
             if query.created_at > NEVER_BEFORE:
                 if query.is_saved:
@@ -109,13 +111,15 @@ class Engine:
                 raise query.error
             return query
 
-    def add_query(self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan) -> RunningQuery:
+    def add_query(
+        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None
+    ) -> RunningQuery:
         """A standing query; one that has run before goes on where its last committed tick left it."""
         with self.lock:
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
             began = _read_began(self._began_path(name))
             query = RunningQuery(
-                name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), created_at=began
+                name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), began, retain_us
             )  # fmt: skip
             self.system.open_for(query.inputs)
             query.waits_for = _absent_functions(plan)
@@ -201,7 +205,10 @@ class Engine:
             for stream in self.streams.everything:
                 stream.log.retain(self._horizon(stream, self._readers(stream.entry.name)))
             streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
-            results = [(query.changelog, self._taken_in(query.name)) for query in self.queries.values()]
+            for query in self.queries.values():
+                query.publish()
+                query.changelog.fold(self._kept_from(query), is_stream=query.is_stream)
+            results = [(query.changelog, self._taken_in(query.name), query.retain_us) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
             self._prune_snapshots()
             for name in self.relations:
@@ -212,8 +219,8 @@ class Engine:
         for stream, bound in streams:
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
             stream.log.vacuum()
-        for changelog, bound in results:
-            changelog.compact(upto_seq=bound)
+        for changelog, bound, retain_us in results:
+            changelog.compact(upto_seq=bound, span_us=None if retain_us is None else max(1, retain_us // 8))
             changelog.vacuum()
 
     def _readers(self, name: str) -> list[RunningQuery]:
@@ -240,9 +247,13 @@ class Engine:
 
     def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
         """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""
-        needed = [stream.frontier - _retention_us(stream)]
-        needed += [query.snapshot.at - query.held_us if query.snapshot else NEVER_BEFORE for query in readers]
-        return min(needed)
+        return min([stream.frontier - _retention_us(stream), *map(_replayed_from, readers)])
+
+    def _kept_from(self, query: RunningQuery) -> Micros:
+        """Changes of its answer up to this instant need not be known one by one: not by retention, not for a replay of who reads it."""
+        if query.retain_us is None:
+            return NEVER_BEFORE
+        return min([query.at - query.retain_us, *(_replayed_from(reader) - 1 for reader in self._readers(query.name))])
 
     # --- the tick
 
@@ -517,6 +528,8 @@ class Engine:
         """Every committed change, in instant order: instant, diff, then the query's columns."""
         with self.lock:
             query.publish()
+            if since is not None and since > NEVER_BEFORE:
+                _check_kept(query, since)
         return query.changelog.read(since=since)
 
     def contents(self, query: RunningQuery, at: Micros | None = None) -> pa.Table:
@@ -550,6 +563,11 @@ class Engine:
         return batches
 
 
+def _replayed_from(query: RunningQuery) -> Micros:
+    """The instant from which on it needs the rows that it reads, should its caches get lost."""
+    return query.snapshot.at - query.held_us if query.snapshot else NEVER_BEFORE
+
+
 def _snapshot(outcome: Outcome) -> SnapshotRef:
     assert outcome.snapshot is not None
     query = outcome.span.query
@@ -569,10 +587,19 @@ def _check_answered(query: RunningQuery, at: Micros) -> None:
             f'the answer of query "{query.name}" is final {upto}, not at {format_instant(at)}',
             hint="Ask for an earlier instant." if query.stopped else "Advance its streams and flush, or ask for an earlier instant.",
         )
+    _check_kept(query, at)
     if at < query.created_at:
         began = format_instant(query.created_at)
         raise InstantPassed(
             f'query "{query.name}" began at {began} and has no answer for {format_instant(at)}', hint=f"Ask for {began} or later."
+        )
+
+
+def _check_kept(query: RunningQuery, at: Micros) -> None:
+    if at < query.changelog.folded_to:
+        kept = format_instant(query.changelog.folded_to)
+        raise InstantPassed(
+            f'query "{query.name}" keeps its past from {kept}: {format_instant(at)} is gone', hint=f"Ask for {kept} or later."
         )
 
 

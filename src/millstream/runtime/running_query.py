@@ -92,6 +92,7 @@ class RunningQuery:
     buckets: int
     added: float  # seconds of the engine's clock: when it was created, or the database opened
     created_at: Micros = NEVER_BEFORE  # the frontier at that moment
+    retain_us: Micros | None = None  # how long its changes are kept one by one; None: for ever
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None

@@ -226,7 +226,7 @@ class Statements:
         compiled = self._compiled(statement, known)
         self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
         add = self._engine.add_query if reopening else self._engine.create_query
-        return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical)
+        return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical, statement.retain_us)
 
     def _compiled(self, statement: ast.Select | ast.CreateQuery | ast.Explain, catalog: Catalog | None = None) -> Compiled:
         return compile_query(

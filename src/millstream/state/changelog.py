@@ -6,6 +6,9 @@
 Publishing a tick twice does nothing, so after a crash the driver publishes whatever the records name.  Ticks have
 disjoint instants, so the files of a tick form a segment of the line of time; merging never crosses a segment's edge,
 and the order of changes that a reader once saw stays.
+
+What lies further back than anybody wants to look is folded: the changes of a relation up to there become its rows at that instant (the
+base), the elements of a stream go.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from millstream.state.disk_types import cast_columns
 from millstream.state.fault import fault_point
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
+from millstream.state.net_bag import expanded, netted
 from millstream.state.output_file import DIFF, INSTANT, OutputFile, output_columns, read_output, write_output
 from millstream.state.retired_files import GRACE_S
 from millstream.state.timed_table import TimedTable
@@ -33,6 +37,7 @@ from millstream.state.timed_table import TimedTable
 __all__ = ["Changelog", "OutputFile", "output_columns", "write_output"]
 
 _PUBLISHED = "tick"
+_FEWEST_TO_FOLD = 10_000
 
 
 class Changelog:
@@ -44,10 +49,13 @@ class Changelog:
         self._fields = tuple(fields)
         self._table = table
         self._lock = threading.RLock()
-        self.whole_from: Micros = NEVER_BEFORE  # no change at or after this instant has been dropped since it was opened
+        state = table.log.state
+        self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no change at or after this instant has been dropped
+        self.folded_to: Micros = state.get("folded_to", NEVER_BEFORE)  # changes before this instant are no longer known one by one
+        self._base_rows: int = state.get("base_rows", 0)
         if table.log.version == 0:
             # a query of this name may have been dropped; its ticks are not ours to publish
-            table.commit({}, [], {_PUBLISHED: after_tick})
+            table.commit(self._state(), [], {_PUBLISHED: after_tick})
         published = table.log.transaction(_PUBLISHED)
         self._published = -1 if published is None else published
 
@@ -93,7 +101,7 @@ class Changelog:
             files = list(chain.from_iterable(files for _, files in fresh))
             if files:
                 fault_point("changelog.before_publish")
-                self._table.commit({}, files, {_PUBLISHED: fresh[-1][0]})
+                self._table.commit(self._state(), files, {_PUBLISHED: fresh[-1][0]})
             self._published = fresh[-1][0]
             return True
 
@@ -127,14 +135,30 @@ class Changelog:
             for file in files
         ]
 
-    def drop_before(self, instant: Micros) -> int:
-        """Files all of whose changes lie before the instant leave the table; returns how many."""
+    def fold(self, horizon: Micros, *, is_stream: bool, fewest: int = _FEWEST_TO_FOLD) -> bool:
+        """Changes up to the horizon, as far as whole files hold them, are no longer known one by one.
+
+        Of a relation, its rows at that instant stay.  To add these up costs as much as there are, so it is done when as many changes came.
+        """
         with self._lock:
-            old = self._table.before(instant)
-            if old:
-                self.whole_from = max(self.whole_from, instant)
-                self._table.drop({}, old)
-            return len(old)
+            old = list(
+                chain.from_iterable(_ended(_segments(sorted(self._table.index.before(horizon + 1), key=_reading_order)), self._table))
+            )
+            changed = sum(file.rows for file in old) - self._base_rows
+            if not old or (not is_stream and changed < max(self._base_rows, fewest)):
+                return False
+            instant = max(file.max_ts for file in old)
+            base = [] if is_stream else self._netted(old, instant)
+            fault_point("changelog.folded")
+            before = self.whole_from, self.folded_to, self._base_rows
+            self.folded_to, self._base_rows = instant, sum(file.rows for file in base)
+            self.whole_from = instant + 1 if is_stream else self.whole_from
+            try:
+                self._table.replace(self._state(), old, base)
+            except BaseException:
+                self.whole_from, self.folded_to, self._base_rows = before
+                raise
+            return True
 
     def compact(
         self,
@@ -167,7 +191,7 @@ class Changelog:
             if not self._table.still_holds(old):
                 self._table.delete_unnamed([new])
                 return 0
-            self._table.rearrange({}, old, [new])
+            self._table.rearrange(self._state(), old, [new])
             return len(old) - 1
 
     def vacuum(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
@@ -187,6 +211,18 @@ class Changelog:
         instant, sign = rows.column(INSTANT).cast(pa.int64()).to_numpy(), rows.column(DIFF).to_numpy()
         batch = SignedBatch(instant, sign, _one_batch(rows.drop_columns([INSTANT, DIFF])))
         return write_output(self.directory, [batch], self.columns)
+
+    def _netted(self, files: Sequence[OutputFile], instant: Micros) -> list[OutputFile]:
+        """The rows that these changes add up to, as arrivals at the instant."""
+        rows = pa.concat_tables([read_output(self.directory, file) for file in files])
+        left = expanded(*netted(rows.drop_columns([INSTANT, DIFF]), rows.column(DIFF).to_numpy().astype(np.int64)))
+        if not left.num_rows:
+            return []
+        batch = SignedBatch.arrivals(np.full(left.num_rows, instant, np.int64), _one_batch(left))
+        return [write_output(self.directory, [batch], self.columns)]
+
+    def _state(self) -> dict[str, int]:
+        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows}
 
     def _nothing(self) -> pa.Table:
         return self._table.log.schema.empty_table()
@@ -210,6 +246,15 @@ def _segments(files: Sequence[OutputFile]) -> list[list[OutputFile]]:
         segments[-1].append(file)
         reach = max(reach, file.max_ts)
     return segments
+
+
+def _ended(segments: list[list[OutputFile]], table: TimedTable[OutputFile]) -> list[list[OutputFile]]:
+    """Those that no other file of the table reaches into."""
+    if not segments:
+        return []
+    inside = {file.path for segment in segments for file in segment}
+    others = min((file.min_ts for file in table.index if file.path not in inside), default=LAST)
+    return [segment for segment in segments if max(file.max_ts for file in segment) < others]
 
 
 def _between(rows: pa.Table, after: Micros, up_to: Micros) -> pa.Table:

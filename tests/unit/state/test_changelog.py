@@ -115,12 +115,36 @@ def test_a_query_with_columns_that_delta_does_not_know_gets_its_types_back(locat
     assert log.read().column(2).cast(pa.int64()).to_pylist() == [5]
 
 
-def test_dropping_keeps_what_reaches_the_instant(location: Location) -> None:
+def test_folding_a_stream_keeps_what_reaches_beyond_the_instant(location: Location) -> None:
     log = opened(location)
     for tick in range(5):
         log.publish(tick, [output(log, [(tick * 10, 1, "a"), (tick * 10 + 5, 1, "b")])])
-    assert log.drop_before(15) == 1
-    assert [change[0] for change in seen(opened(location).read())] == [10, 15, 20, 25, 30, 35, 40, 45]
+    assert log.fold(14, is_stream=True)
+    for log in (log, opened(location)):  # noqa: B020
+        assert [change[0] for change in seen(log.read())] == [10, 15, 20, 25, 30, 35, 40, 45]
+        assert (log.whole_from, log.folded_to) == (6, 5)
+    assert not log.fold(14, is_stream=True)
+
+
+def test_folding_a_relation_keeps_the_rows_that_are_left(location: Location) -> None:
+    log = opened(location)
+    log.publish(1, [output(log, [(1, 1, "a")]), output(log, [(2, 1, "a")]), output(log, [(3, 1, "b")])])
+    log.publish(2, [output(log, [(4, -1, "a")])])
+    log.publish(3, [output(log, [(5, -1, "b"), (9, 1, "c")])])  # reaches beyond
+    assert not log.fold(7, is_stream=False)  # too few to be worth it
+    assert log.fold(7, is_stream=False, fewest=1)
+    for log in (log, opened(location)):  # noqa: B020
+        assert seen(log.read()) == [(4, 1, "a"), (4, 1, "b"), (5, -1, "b"), (9, 1, "c")]
+        assert (log.folded_to, log._base_rows) == (4, 2)
+    assert not log.fold(7, is_stream=False, fewest=1)
+
+
+def test_folding_stops_where_files_overlap(location: Location) -> None:
+    log = opened(location)
+    log.publish(1, [output(log, [(1, 1, "a")])])
+    log.publish(2, [output(log, [(3, 1, "b"), (9, 1, "c")]), output(log, [(4, 1, "d"), (5, -1, "a")])])
+    assert log.fold(6, is_stream=False, fewest=1)
+    assert log.folded_to == 1
 
 
 def test_merging_keeps_every_change_in_its_place(location: Location) -> None:
@@ -143,7 +167,7 @@ def test_spans_of_time_stay_apart_so_that_old_ones_can_be_dropped(location: Loca
         log.publish(tick, [output(log, [(tick * 10, 1, "x")])])
     before = log.read(since=199)
     assert log.compact(span_us=100) == 36
-    assert log.drop_before(200) == 2
+    assert log.fold(199, is_stream=True)
     assert log.read().equals(before)
 
 
@@ -174,7 +198,7 @@ for tick in range(10):
     ticks.append(TickRecord(tick, {}, {}, {"q": [file]}))
     log.publish(tick, [file])
 log.compact()
-log.drop_before(100)
+log.fold(100, is_stream=True)
 """
 
 
@@ -189,6 +213,7 @@ log.drop_before(100)
         ("changelog.merged", list(range(10))),
         ("retired.listed:1", list(range(10))),
         ("delta.after_commit:12", list(range(10))),
+        ("changelog.folded", list(range(10))),
         ("retired.listed:2", list(range(10))),
         ("delta.after_commit:13", []),
     ],
