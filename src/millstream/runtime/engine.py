@@ -205,10 +205,7 @@ class Engine:
             for stream in self.streams.everything:
                 stream.log.retain(self._horizon(stream, self._readers(stream.entry.name)))
             streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
-            for query in self.queries.values():
-                query.publish()
-                query.changelog.fold(self._kept_from(query), is_stream=query.is_stream)
-            results = [(query.changelog, self._taken_in(query.name), query.retain_us) for query in self.queries.values()]
+            results = [(query, self._taken_in(query.name), self._kept_from(query)) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
             self._prune_snapshots()
             for name in self.relations:
@@ -219,9 +216,10 @@ class Engine:
         for stream, bound in streams:
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
             stream.log.vacuum()
-        for changelog, bound, retain_us in results:
-            changelog.compact(upto_seq=bound, span_us=None if retain_us is None else max(1, retain_us // 8))
-            changelog.vacuum()
+        for query, bound, kept_from in results:
+            query.changelog.fold(kept_from, is_stream=query.is_stream)
+            query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
+            query.changelog.vacuum()
 
     def _readers(self, name: str) -> list[RunningQuery]:
         return [query for query in self.queries.values() if name in query.inputs]

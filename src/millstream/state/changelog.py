@@ -141,15 +141,18 @@ class Changelog:
         Of a relation, its rows at that instant stay.  To add these up costs as much as there are, so it is done when as many changes came.
         """
         with self._lock:
-            old = list(
-                chain.from_iterable(_ended(_segments(sorted(self._table.index.before(horizon + 1), key=_reading_order)), self._table))
-            )
+            files = sorted(self._table.index.before(horizon + 1), key=_reading_order)
+            old = list(chain.from_iterable(_ended(_segments(files), self._table)))
             changed = sum(file.rows for file in old) - self._base_rows
-            if not old or (not is_stream and changed < max(self._base_rows, fewest)):
+        if not old or (not is_stream and changed < max(self._base_rows, fewest)):
+            return False
+        instant = max(file.max_ts for file in old)
+        base = [] if is_stream else self._netted(old, instant)
+        fault_point("changelog.folded")
+        with self._lock:
+            if not self._table.still_holds(old):
+                self._table.delete_unnamed(base)
                 return False
-            instant = max(file.max_ts for file in old)
-            base = [] if is_stream else self._netted(old, instant)
-            fault_point("changelog.folded")
             before = self.whole_from, self.folded_to, self._base_rows
             self.folded_to, self._base_rows = instant, sum(file.rows for file in base)
             self.whole_from = instant + 1 if is_stream else self.whole_from
