@@ -40,7 +40,7 @@ from millstream.language.over_syntax import refuse_over, with_over
 from millstream.language.python_functions import with_functions
 from millstream.language.scope import Scope, Visible
 from millstream.language.select_list import Item, bind_items, find_alias, refuse_stars, written_out
-from millstream.language.set_operations import combined
+from millstream.language.set_operations import combined, distinct
 from millstream.language.spans import span_of
 from millstream.language.subquery_conditions import SplitWhere, split_where, with_condition
 from millstream.language.subquery_correlated import outer_names
@@ -49,13 +49,13 @@ from millstream.language.subquery_values import Value, Values, below_groups, ope
 from millstream.language.typed import PlanColumns, Typed, bind_condition, bind_over
 from millstream.language.unsupported import check_expression, check_select, check_set_operation, not_supported
 from millstream.plan.expression import Named
-from millstream.plan.logical import Aggregate, BoundQuery, Filter, Project, ToStream, moving
+from millstream.plan.logical import BoundQuery, Filter, Project, ToStream, moving
 
 
-def bind_query(select: exp.Expr, catalog: Catalog, sql: str) -> BoundQuery:
-    """`sql` is the text that the places in `select` refer to."""
+def bind_query(select: exp.Expr, catalog: Catalog, sql: str, *, copy_by_copy: bool = False) -> BoundQuery:
+    """`sql` is the text that the places in `select` refer to; `copy_by_copy`: see set_operations."""
     try:
-        return _Binder(catalog, sql).query(with_functions(select, catalog.functions))
+        return _Binder(catalog, sql, copy_by_copy=copy_by_copy).query(with_functions(select, catalog.functions))
     except MillstreamError as error:
         error.span = error.span or Span(0, max(len(sql), 1))
         raise error.in_sql(sql) from None
@@ -68,8 +68,8 @@ _Names = dict[str, tuple[exp.CTE, "_Names"]]
 
 
 class _Binder:
-    def __init__(self, catalog: Catalog, sql: str) -> None:
-        self._catalog, self._sql = catalog, sql
+    def __init__(self, catalog: Catalog, sql: str, *, copy_by_copy: bool) -> None:
+        self._catalog, self._sql, self._copy_by_copy = catalog, sql, copy_by_copy
         self._named: _Names = {}
 
     def query(self, tree: exp.Expr) -> BoundQuery:
@@ -92,7 +92,7 @@ class _Binder:
             match tree:
                 case exp.SetOperation():
                     check_set_operation(tree, self._sql)
-                    bound = combined(tree, self._side(tree.this), self._side(tree.expression), self._sql)
+                    bound = combined(tree, self._side(tree.this), self._side(tree.expression), self._sql, copy_by_copy=self._copy_by_copy)
                     return sorted_columns(bound, tree, self._sql)
                 case exp.Select():
                     return self.select(tree)
@@ -336,8 +336,7 @@ class _Binder:
         for visible in bound.columns:
             if pa.types.is_map(visible.type):
                 raise TypeMismatch(f'DISTINCT cannot compare the MAP "{visible.name}"', span=span_of(select.expressions[0]), sql=self._sql)
-        plan = Aggregate(bound.plan, tuple(visible.column for visible in bound.columns), ())
-        return replace(bound, plan=plan, mixes_rows=True)
+        return replace(bound, plan=distinct(bound.plan, copy_by_copy=self._copy_by_copy), mixes_rows=True)
 
 
 def _plan_names(names: Iterable[str]) -> list[str]:

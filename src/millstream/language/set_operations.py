@@ -6,6 +6,9 @@
     a EXCEPT b          the rows of a, each once, less those of the intersection
     ... ALL             how often each side has a row; the lesser number, or the difference, of copies of it
 
+Where operators learn the time from what arrives, it matters which copy of a row is meant, and there are nodes of their own, `copy_by_copy`:
+INTERSECT ALL and EXCEPT ALL, and the forms without ALL are the same of the rows of both sides, each once.
+
 Rows are equal as in GROUP BY: NULL equals NULL.
 """
 
@@ -25,12 +28,12 @@ from millstream.language.scope import Visible
 from millstream.language.spans import span_of
 from millstream.language.typed import bind_over
 from millstream.plan.expression import Expr, Named, column
-from millstream.plan.logical import Aggregate, AggregateCall, Filter, Join, JoinKey, Negate, Plan, Project, Repeat, Union
+from millstream.plan.logical import Aggregate, AggregateCall, Filter, Join, JoinKey, Negate, Plan, Project, Repeat, SetOperation, Union
 
 _COPIES, _MINE, _THEIRS = "_copies", "_mine", "_theirs"
 
 
-def combined(tree: exp.SetOperation, left: BoundSelect, right: BoundSelect, sql: str) -> BoundSelect:
+def combined(tree: exp.SetOperation, left: BoundSelect, right: BoundSelect, sql: str, *, copy_by_copy: bool = False) -> BoundSelect:
     """Columns have the names of the left and types that hold the values of both."""
     columns = _columns(tree, left, right, sql)
     one, other = (_as_columns(side, columns) for side in (left, right))
@@ -40,11 +43,14 @@ def combined(tree: exp.SetOperation, left: BoundSelect, right: BoundSelect, sql:
     match tree:
         case exp.Union():
             plan: Plan = Union((one, other))
-            plan = plan if every else _distinct(plan)
+            plan = plan if every else distinct(plan, copy_by_copy=copy_by_copy)
+        case exp.Intersect() | exp.Except() if copy_by_copy:
+            sides = (one, other) if every else (distinct(one, copy_by_copy=True), distinct(other, copy_by_copy=True))
+            plan = SetOperation("intersect" if isinstance(tree, exp.Intersect) else "except", sides)
         case exp.Intersect():
             plan = _least(one, other) if every else _in_both(one, other)
         case exp.Except():
-            plan = _difference(one, other) if every else Union((_distinct(one), Negate(_in_both(one, other))))
+            plan = _difference(one, other) if every else Union((distinct(one), Negate(_in_both(one, other))))
         case _:
             raise AssertionError(f"{type(tree).__name__} is no set operation")
     grows_only = left.grows_only and right.grows_only and not isinstance(tree, exp.Except)
@@ -88,12 +94,14 @@ def _refuse_maps(tree: exp.SetOperation, columns: Sequence[Visible], sql: str) -
             raise TypeMismatch(f'{word} cannot compare the MAP "{visible.name}"', span=span_of(tree.expression) or span_of(tree), sql=sql)
 
 
-def _distinct(plan: Plan) -> Plan:
+def distinct(plan: Plan, *, copy_by_copy: bool = False) -> Plan:
+    if copy_by_copy:
+        return SetOperation("distinct", (plan,))
     return Aggregate(plan, plan.schema.names, ())
 
 
 def _in_both(left: Plan, right: Plan) -> Plan:
-    return only(_matched(_distinct(left), _distinct(right)), left.schema.names)
+    return only(_matched(distinct(left), distinct(right)), left.schema.names)
 
 
 def _least(left: Plan, right: Plan) -> Plan:

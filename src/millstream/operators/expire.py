@@ -39,6 +39,8 @@ class ExpireOp:
 
     def step(self, batch: SignedBatch, told: Micros) -> SignedBatch:
         """`told`: everything that ends up to there is over.  With `by_input` the arrivals themselves say it."""
+        if self._by_input:
+            batch = netted(batch)  # a row that comes and goes at once tells nothing
         until = batch.ends
         mortal = until < GONE_NEVER
         if mortal.any():

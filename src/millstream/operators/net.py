@@ -1,8 +1,8 @@
 """Netting: a row that both leaves and enters at one instant has not changed.
 
 Rows are equal as in GROUP BY (NULL equals NULL, NaN equals NaN, -0.0 equals 0.0), whatever their
-types.  Only instants that hold both signs are looked at, so that nothing is paid where there is
-nothing to net.  Keeps no state.
+types; where they say when they end, that is part of them.  Only instants that hold both signs are
+looked at, so that nothing is paid where there is nothing to net.  Keeps no state.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ def netted(batch: SignedBatch) -> SignedBatch:
         return batch
     suspects = np.flatnonzero(~keep)
     among = batch.take(suspects)
-    keep[suspects] = survivors(frozen(among.instant), frozen(among.sign), *_codes(among.rows)) == 1
+    keep[suspects] = survivors(frozen(among.instant), frozen(among.sign), *_codes(among)) == 1
     return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 
-def _codes(rows: pa.RecordBatch) -> tuple[Ints, int]:
+def _codes(batch: SignedBatch) -> tuple[Ints, int]:
     """Equal codes for equal rows, and how many there may be."""
-    if rows.num_columns == 0:
-        return np.zeros(rows.num_rows, np.int64), 1
-    table = KeyTable(rows.schema.types)
-    return table.encode(rows.columns), table.capacity
+    columns = batch.rows.columns if batch.until is None else [*batch.rows.columns, pa.array(batch.until)]
+    if not columns:
+        return np.zeros(len(batch), np.int64), 1
+    table = KeyTable([column.type for column in columns])
+    return table.encode(columns), table.capacity

@@ -20,6 +20,8 @@ from millstream.plan.window import TimeWindow
 Expiry = Literal["input_triggered", "negative", "time_message", "piggyback"]
 EXPIRIES: tuple[Expiry, ...] = get_args(Expiry)
 DEFAULT_EXPIRY: Expiry = "negative"
+MOVE_ARRIVALS = frozenset({"push_filter_below_aggregate"})
+"""The rewrite rules that change which rows come to an operator that learns the time from them, and with that its answer."""
 
 
 def ending(node: Exec) -> Exec | None:

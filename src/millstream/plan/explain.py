@@ -24,6 +24,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    SetOperation,
     SourceKind,
     Threshold,
     TopK,
@@ -51,6 +52,7 @@ from millstream.plan.physical import (
     RepeatExec,
     RowWiseStep,
     RStreamExec,
+    SetOperationExec,
     SourceExec,
     ThresholdExec,
     TopKExec,
@@ -104,6 +106,8 @@ def _describe(plan: Plan) -> str:
             return _threshold(plan)
         case Union():
             return "Union"
+        case SetOperation():
+            return _set_operation(plan)
         case Negate():
             return "Take away"
         case Repeat():
@@ -161,6 +165,8 @@ def describe(node: Exec) -> str:
             return f"{_threshold(node)}, holds its rows in order"
         case UnionExec():
             return "Union"
+        case SetOperationExec():
+            return f"{_set_operation(node)}, rows say when they end, holds all copies"
         case NegateExec():
             return "Take away"
         case RepeatExec():
@@ -195,6 +201,10 @@ def _ordered(partition_by: Sequence[str], order_by: Sequence[SortKey]) -> str:
     parts = [f"by {', '.join(partition_by)}"] if partition_by else []
     parts += [f"in order of {', '.join(map(str, order_by))}"] if order_by else []
     return " ".join(parts) or "all rows"
+
+
+def _set_operation(node: SetOperation | SetOperationExec) -> str:
+    return "Each row once" if node.kind == "distinct" else f"{node.kind.capitalize()}, copy by copy"
 
 
 def _keys(keys: Sequence[JoinKey]) -> str:

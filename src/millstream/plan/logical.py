@@ -282,6 +282,29 @@ class Union:
         return self.inputs[0].schema
 
 
+SetKind = Literal["distinct", "intersect", "except"]
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """Of one input each row once, or of two INTERSECT ALL or EXCEPT ALL.  The inputs have the same columns.
+
+    Only where operators learn the time from what arrives: there it matters which of several equal rows is meant, for they end at different
+    instants.  Elsewhere these are groups and joins.
+    """
+
+    kind: SetKind
+    inputs: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.inputs) == (1 if self.kind == "distinct" else 2)
+        assert all(plan.schema == self.schema for plan in self.inputs), "the inputs of a set operation differ in their columns"
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
 @dataclass(frozen=True)
 class Negate:
     """Every copy of a row counts as one less: what is taken away from a union.  Never an answer by itself."""
@@ -322,7 +345,23 @@ class ToStream:
         return self.input.schema
 
 
-Plan = Scan | Filter | Project | Window | Aggregate | Over | TopK | Join | AsOfJoin | Threshold | Union | Negate | Repeat | ToStream
+Plan = (
+    Scan
+    | Filter
+    | Project
+    | Window
+    | Aggregate
+    | Over
+    | TopK
+    | Join
+    | AsOfJoin
+    | Threshold
+    | Union
+    | SetOperation
+    | Negate
+    | Repeat
+    | ToStream
+)
 
 
 @dataclass(frozen=True)
@@ -338,13 +377,26 @@ class BoundQuery:
         return isinstance(self.plan, ToStream)
 
 
+def with_differences(plan: Plan) -> Plan:
+    """The plan with "these rows, and some of them negated" as an EXCEPT.
+
+    A sum of changes does where they all come when they happen.  Where a side may be late, a row could be taken away that is not there yet.
+    """
+    plan = with_children(plan, [with_differences(child) for child in children(plan)])
+    match plan:
+        case Union((rows, Negate(some))):
+            return SetOperation("except", (rows, some))
+        case _:
+            return plan
+
+
 def children(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
         case Join() | AsOfJoin() | Threshold():
             return (plan.left, plan.right)
-        case Union():
+        case Union() | SetOperation():
             return plan.inputs
         case _:
             return (plan.input,)
@@ -359,8 +411,8 @@ def with_children(plan: Plan, new: Sequence[Plan]) -> Plan:
             return plan
         case Join() | AsOfJoin() | Threshold():
             return replace(plan, left=new[0], right=new[1])
-        case Union():
-            return Union(tuple(new))
+        case Union() | SetOperation():
+            return replace(plan, inputs=tuple(new))
         case _:
             return replace(plan, input=new[0])
 

@@ -20,7 +20,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.core.schema import Schema
-from millstream.plan.logical import AggregateCall, JoinKey, Match, SourceKind
+from millstream.plan.logical import AggregateCall, JoinKey, Match, SetKind, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.python_function import PythonFunction
 from millstream.plan.window import WindowSpec
@@ -218,6 +218,15 @@ class UnionExec:
 
 
 @dataclass(frozen=True)
+class SetOperationExec:
+    """Of one input or two; its rows say when they end, if theirs do."""
+
+    kind: SetKind
+    inputs: tuple[Exec, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class NegateExec:
     input: Exec
     schema: Schema
@@ -268,6 +277,7 @@ Exec = (
     | AsOfJoinExec
     | ThresholdExec
     | UnionExec
+    | SetOperationExec
     | NegateExec
     | RepeatExec
     | NetExec
@@ -313,7 +323,7 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
             return ()
         case JoinExec() | AsOfJoinExec() | ThresholdExec():
             return (node.left, node.right)
-        case UnionExec():
+        case UnionExec() | SetOperationExec():
             return node.inputs
         case RStreamExec():
             return (node.input, *node.moments)
@@ -381,7 +391,7 @@ def keeps_contents(node: Exec) -> bool:
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
-        case ExpireExec():
+        case ExpireExec() | SetOperationExec():
             return False
         case OverExec() | TopKExec() | AsOfJoinExec() | ThresholdExec():
             return False

@@ -35,6 +35,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    SetOperation,
     Threshold,
     TopK,
     ToStream,
@@ -64,6 +65,7 @@ from millstream.plan.physical import (
     ReceiveExec,
     RepeatExec,
     RStreamExec,
+    SetOperationExec,
     Single,
     SourceExec,
     ThresholdExec,
@@ -139,6 +141,8 @@ class _Planner:
                 return self._threshold(plan)
             case Union():
                 return self._union(plan)
+            case SetOperation():
+                return self._set_operation(plan)
             case Repeat():
                 below = self._place(plan.input)
                 return replace(below, node=RepeatExec(below.node, plan.copies, plan.schema), netted=False, append_only=False)
@@ -235,6 +239,15 @@ class _Planner:
         if self._by_input:
             node = _expired(ending(node), node)
         return _Placed(node, spreads.pop() if len(spreads) == 1 else Anywhere(), netted=append_only, append_only=append_only)
+
+    def _set_operation(self, plan: SetOperation) -> _Placed:
+        inputs = [self._gathered(self._place(child)).node for child in plan.inputs]
+        ends = [ending(node) for node in inputs]
+        told = tuple(new or old for new, old in zip(ends, inputs, strict=True))
+        node: Exec = SetOperationExec(plan.kind, told, plan.schema)
+        if any(ends):
+            node = ExpireExec(node, self._by_input, plan.schema)
+        return _Placed(node, Single(), netted=not any(ends), append_only=False)
 
     def _split(self, placed: _Placed, spread: Distribution) -> _Placed:
         return placed if placed.distribution == spread else self._exchanged(placed, spread)

@@ -32,6 +32,7 @@ from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.rstream import RStreamOp
+from millstream.operators.set_operation import SetOperationOp
 from millstream.operators.threshold import ThresholdOp
 from millstream.operators.time_window import HeldRows, RowQueue, TimeWindowOp
 from millstream.operators.to_stream import ToStreamOp
@@ -51,6 +52,7 @@ from millstream.plan.physical import (
     ReceiveExec,
     RepeatExec,
     RStreamExec,
+    SetOperationExec,
     SourceExec,
     ThresholdExec,
     TopKExec,
@@ -68,6 +70,7 @@ from millstream.runtime.nodes import (
     PairNode,
     RowWiseNode,
     RStreamNode,
+    SetOperationNode,
     StepNode,
     TwoInputNode,
     UnionNode,
@@ -77,7 +80,8 @@ from millstream.runtime.schedulers import Fifo, Scheduler
 from millstream.runtime.source_store import StoreReader
 
 _OneInput = WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec
-_Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | RStreamExec
+_Several = JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | SetOperationExec | RStreamExec
+_Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | _Several
 
 
 class Circuit:
@@ -214,6 +218,8 @@ class Circuit:
                 return ExpireNode(name, ExpireOp(node.schema, by_input=node.by_input), queues[0])
             case UnionExec():
                 return UnionNode(name, node.schema, queues)
+            case SetOperationExec():
+                return SetOperationNode(name, SetOperationOp(node.schema, node.kind), queues)
             case RStreamExec():
                 return RStreamNode(name, RStreamOp(node.schema), queues)
             case FilterExec():

@@ -9,9 +9,9 @@ from sqlglot import exp
 from millstream.core.schema import Field
 from millstream.language.binder import bind_query
 from millstream.language.catalog import Catalog
-from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
+from millstream.plan.expiry import DEFAULT_EXPIRY, MOVE_ARRIVALS, Expiry
 from millstream.plan.explain import explain
-from millstream.plan.logical import BoundQuery, Plan
+from millstream.plan.logical import BoundQuery, Plan, with_differences
 from millstream.plan.physical import PhysicalPlan
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
@@ -41,7 +41,9 @@ class Compiled:
 def compile_query(
     select: exp.Expr, catalog: Catalog, sql: str, *, rules_off: frozenset[str] = frozenset(), expiry: Expiry | None = None
 ) -> Compiled:
-    bound = bind_query(select, catalog, sql)
-    rewritten = rewrite(bound.plan, off=rules_off)
+    by_input = expiry == "input_triggered"
+    bound = bind_query(select, catalog, sql, copy_by_copy=by_input)
+    bound = replace(bound, plan=with_differences(bound.plan)) if by_input else bound
+    rewritten = rewrite(bound.plan, off=rules_off | MOVE_ARRIVALS if by_input else rules_off)
     partition_by = {stream.name: stream.partition_by for stream in catalog.streams}
     return Compiled(bound, rewritten, plan_physical(replace(bound, plan=rewritten), partition_by, expiry or DEFAULT_EXPIRY))

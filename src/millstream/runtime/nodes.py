@@ -26,11 +26,12 @@ from millstream.operators.net import netted
 from millstream.operators.operator import Operator
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rstream import RStreamOp
+from millstream.operators.set_operation import SetOperationOp
 from millstream.operators.state_bytes import state_bytes
 from millstream.operators.threshold import ThresholdOp
 from millstream.runtime.queues import NO_MESSAGES, Queue
 
-Stateful = Operator | ExpireOp | JoinOp | AsOfJoinOp | ThresholdOp | RStreamOp
+Stateful = Operator | ExpireOp | JoinOp | AsOfJoinOp | ThresholdOp | SetOperationOp | RStreamOp
 
 
 @dataclass
@@ -283,6 +284,16 @@ class TwoInputNode(Node):
     def _turn(self, rows: int | None) -> None:
         (left, right), self._done = self._taken(rows)
         self._put(self.operator.step(left, right), self._done)
+
+
+class SetOperationNode(Node):
+    def __init__(self, name: str, operator: SetOperationOp, inputs: Sequence[Queue]) -> None:
+        super().__init__(name, operator.schema, inputs, operator)
+        self.operator = operator
+
+    def _turn(self, rows: int | None) -> None:
+        batches, self._done = self._taken(rows)
+        self._put(self.operator.step(*batches), self._done)
 
 
 class UnionNode(Node):

@@ -24,6 +24,7 @@ from millstream.kernels import (
     integer_sum,
     interner,
     join_lists,
+    matched_copies,
     moments,
     multiplicity,
     netting,
@@ -39,6 +40,7 @@ from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
 from millstream.operators.rows_window import RowsWindowOp
+from millstream.operators.set_operation import SetOperationOp
 from millstream.plan.logical import AggregateCall, JoinKey, Match
 from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
@@ -46,7 +48,7 @@ from property.histories import no_input
 
 MODULES = (
     asof_matching, bit_counts, code_table, collected, decimal_sum, extremes, float_sum, integer_sum, interner,
-    join_lists, moments, multiplicity, netting, pair_keys, ranks, row_lists, row_treap, slots,
+    join_lists, matched_copies, moments, multiplicity, netting, pair_keys, ranks, row_lists, row_treap, slots,
 )  # fmt: skip
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
 CALLS = (
@@ -130,6 +132,10 @@ def use_every_kernel() -> None:
                     assert len(asof[0].step(changes, renamed)) > 0
                     asof[1].load(asof[0].save())
                     assert len(asof[1].step(changes, renamed)) > 0
+                sets = [SetOperationOp(SCHEMA, "except") for _ in range(2)]
+                assert len(sets[0].step(changes, changes.slice(0, 1))) > 0
+                sets[1].load(sets[0].save())
+                sets[1].step(changes, changes.with_signs(-changes.sign).slice(0, 1))
                 window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))
                 assert len(window.step(changes, 2)) > 0
                 loaded_window = RowsWindowOp(SCHEMA, RowsWindow("ROWS 1", 1, (key,)))

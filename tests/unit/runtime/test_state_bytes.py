@@ -40,13 +40,18 @@ KEPT = [
     "SELECT v FROM s [RANGE 10 SECONDS] WHERE v > (SELECT avg(v) FROM s [RANGE 10 SECONDS])",
 ]
 
+UNTIL_TOLD = [
+    "SELECT DISTINCT k, v FROM s [RANGE 10 SECONDS] WITH EXPIRY input_triggered",
+    "SELECT v FROM s [RANGE 10 SECONDS] EXCEPT ALL SELECT v + 1 AS v FROM s [RANGE 10 SECONDS] WITH EXPIRY input_triggered",
+]
+
 
 def circuit(sql: str) -> Circuit:
     stream = parse_one("CREATE STREAM s (ts TIMESTAMP, k STRING, v BIGINT, w STRING) TIMESTAMP BY ts")
     select = parse_one(sql)
     assert isinstance(stream, CreateStream)
     assert isinstance(select, Select)
-    fragments = compile_query(select.select, Catalog.empty().with_stream(stream), sql).physical.fragments
+    fragments = compile_query(select.select, Catalog.empty().with_stream(stream), sql, expiry=select.expiry).physical.fragments
     return Circuit(fragments[0].root, Evaluator())
 
 
@@ -87,6 +92,20 @@ def test_bytes_grow_and_come_back(sql: str) -> None:
     assert operators.state_rows() <= 1, "all rows have gone"
 
 
+@pytest.mark.parametrize("sql", UNTIL_TOLD)
+def test_rows_stay_until_one_tells_the_time(sql: str) -> None:
+    operators = circuit(sql)
+    fed(operators, ROWS, 0)
+    rows, size = operators.state_rows(), held(operators)
+    assert rows >= ROWS
+    assert size >= 8 * ROWS
+    fed(operators, 0, 100 * SECOND)
+    assert operators.state_rows() == rows
+    fed(operators, 1, 200 * SECOND)
+    assert operators.state_rows() <= 4
+    assert held(operators) <= 2.2 * size, "room is made, for twice as much, before what has ended gives its own back"
+
+
 def test_a_window_gives_everything_back() -> None:
     operators = circuit("SELECT k, v FROM s [RANGE 10 SECONDS]")
     assert held(operators) == 0
@@ -101,7 +120,7 @@ def test_a_window_gives_everything_back() -> None:
     assert held(operators) == 0
 
 
-@pytest.mark.parametrize("sql", KEPT)
+@pytest.mark.parametrize("sql", [*KEPT, *UNTIL_TOLD])
 def test_they_are_those_that_are_really_there(sql: str) -> None:
     operators = circuit(sql)
     fed(operators, 10, 0)  # compiles kernels, loads libraries

@@ -15,6 +15,7 @@ from millstream.plan.logical import (
     Project,
     Repeat,
     Scan,
+    SetOperation,
     Threshold,
     TopK,
     ToStream,
@@ -72,6 +73,9 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
         case Union():
             # inputs may keep more than is wanted, each something else: only a projection makes them equal again
             return Union(tuple(_exactly(child, wanted) for child in plan.inputs))
+        case SetOperation():
+            # every column says which rows are equal
+            return replace(plan, inputs=tuple(_exactly(child, frozenset(child.schema.names)) for child in plan.inputs))
         case Negate():
             return replace(plan, input=_pruned(plan.input, wanted))
         case Repeat():
