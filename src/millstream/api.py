@@ -39,6 +39,7 @@ from millstream.core.errors import (
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse
+from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
 from millstream.runtime.clock import Clock
@@ -78,6 +79,7 @@ class StreamInfo(NamedTuple):
     frontier: Micros
     rows: int
     late: int
+    rejected: int
 
 
 def connect(
@@ -208,8 +210,8 @@ class Database:
         """Those that were created; SYS is there in any case."""
         self._check_open()
         return [
-            StreamInfo(stream.entry.name, stream.entry.schema, stream.frontier, stream.log.rows_accepted, stream.log.late_total)
-            for stream in self._engine.streams
+            StreamInfo(s.entry.name, s.entry.schema, s.frontier, s.log.rows_accepted, s.log.late_total, s.log.rejected_total)
+            for s in self._engine.streams
         ]
 
     def definition(self, name: str) -> str | None:
@@ -243,25 +245,32 @@ class Database:
             self.flush()
 
     def function(
-        self, name: str, fn: Callable[..., Any], return_type: str | pa.DataType, *, vectorized: bool = False, deterministic: bool = True
-    ) -> None:
+        self, name: str, fn: Callable[..., Any], return_type: str | pa.DataType, *, vectorized: bool = False, deterministic: bool = True,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> None:  # fmt: skip
         """A Python function for expressions of queries, until the database is closed.
 
         It is called with the values of a row, None for NULL, and gives a value; a `vectorized` one is called with pyarrow arrays
         and gives an array of the same length.  What it gives is cast to `return_type`.  The same arguments must always give
-        the same value: one that is not `deterministic` serves only questions that are answered once.
+        the same value: one that is not `deterministic` serves only questions that are answered once.  A single call that takes
+        longer than `timeout` seconds fails its query, as one that raises does.
 
         Registered again under the same name it replaces the old one for new queries; running ones keep what they began with.
         Saved queries that call a function wait when the database is opened again, and go on once it is registered.
         """
         self._check_open()
-        self._statements.function(declared_function(_text(name, "the name of a function"), fn, return_type, vectorized, deterministic))
+        named = _text(name, "the name of a function")
+        self._statements.function(declared_function(named, fn, return_type, vectorized, deterministic, timeout))
         self._ticker.wake()
 
     # --- data
 
     def insert(self, name: str, rows: object, *, at: Instant | None = None) -> int:
-        """Append rows to a stream, or change a relation; returns how many.  All of them, or none if one does not fit."""
+        """Append rows to a stream, or change a relation; returns how many were taken.
+
+        A row that a stream cannot take goes to its dead letters (`SELECT * FROM name.rejected`), unless it was created with
+        ON ERROR FAIL: then, and always for a relation, it is an error and nothing is inserted.
+        """
         self._check_open()
         count = self._statements.insert(_text(name, "the name of a stream or relation"), rows, _micros(at))
         self._ticker.wake()

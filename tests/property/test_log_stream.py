@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from millstream.core.instant import NEVER_BEFORE
 from millstream.core.schema import TIMESTAMP, Schema
+from millstream.runtime.dead_letters import DeadLetter, letters_table
 from millstream.state.chunk import read_chunk, write_chunk
 from millstream.state.frontier import Frontier, frontiers_before
 from millstream.state.location import Location
@@ -30,6 +31,7 @@ class LogLife(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp())
         self.rows: list[tuple[int, int]] = []  # (ts, seq) of every accepted row
         self.late: list[int] = []
+        self.rejected: list[str] = []
         self.horizon = NEVER_BEFORE
         self.frontier = NEVER_BEFORE
         self.batch = -1
@@ -43,8 +45,8 @@ class LogLife(RuleBasedStateMachine):
         self.location.close()
         shutil.rmtree(self.root)
 
-    @rule(ts=st.lists(st.integers(0, 40), min_size=1, max_size=6), replay=st.booleans())
-    def ingest(self, ts: list[int], *, replay: bool) -> None:
+    @rule(ts=st.lists(st.integers(0, 40), min_size=1, max_size=6), replay=st.booleans(), letters=st.lists(st.text(max_size=3), max_size=2))
+    def ingest(self, ts: list[int], *, replay: bool, letters: list[str]) -> None:
         stamps, start = np.array(ts, np.int64), self.log.frontier
         seq = sequence_numbers(self.log.begin().ingest_number, 0, 1, len(ts))
         before = frontiers_before(stamps, start)
@@ -55,12 +57,18 @@ class LogLife(RuleBasedStateMachine):
         behind = table.append_column("_frontier", pa.array(before)).filter(pa.array(late))
         late_chunks = [write_chunk(self.log.late_directory, behind)] if behind.num_rows else []
         batch = self.batch if replay and self.batch >= 0 else self.batch + 1
-        done = self.log.commit(chunks, late_chunks, start.after_rows(max(ts)), batch=("source", batch))
+        table = letters_table([DeadLetter(text, "reason", "source") for text in letters], 0)
+        table = table.append_column("_ts", pa.array([0] * len(letters), pa.int64())).append_column(
+            "_seq", pa.array(seq[:1].repeat(len(letters)))
+        )
+        rejected = [write_chunk(self.log.rejected_directory, table)] if letters else []
+        done = self.log.commit(chunks, late_chunks, start.after_rows(max(ts)), rejected, batch=("source", batch))
         assert done == (batch > self.batch)
         if done:
             self.batch = batch
             self.rows += zip(stamps[~late].tolist(), seq[~late].tolist(), strict=True)
             self.late += stamps[late].tolist()
+            self.rejected += letters
             self.frontier = max([self.frontier, *(t - SLACK_US - 1 for t in ts)])
 
     @rule(ts=st.integers(-5, 45))
@@ -104,6 +112,13 @@ class LogLife(RuleBasedStateMachine):
         assert set(found) <= set(self.rows)
         assert {row for row in self.rows if row[0] >= self.horizon} <= set(found)
         assert (self.log.rows_accepted, self.log.late_total) == (len(self.rows), len(self.late))
+
+    @invariant()
+    def the_letters_are_there_once(self) -> None:
+        chunks = self.log.rejected_chunks()
+        found = [text for chunk in chunks for text in read_chunk(self.log.rejected_directory, chunk).column("row").to_pylist()]
+        assert sorted(found) == sorted(self.rejected)
+        assert self.log.rejected_total == len(self.rejected)
 
     @invariant()
     def the_frontier_is_where_it_should_be(self) -> None:

@@ -172,11 +172,11 @@ def test_missing_column_is_a_clear_error(open_database: Open) -> None:
     assert db.streams() == []
 
 
-def test_unreadable_file_names_itself(open_database: Open, tmp_path: Path) -> None:
+def test_unreadable_file_names_itself_and_stops_a_strict_source(open_database: Open, tmp_path: Path) -> None:
     incoming = tmp_path / "incoming"
     incoming.mkdir()
     (incoming / "bad.parquet").write_bytes(b"this is not parquet")
     db = open_database()
-    db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts FROM 'parquet' OPTIONS (path '{incoming}')")
+    db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts ON ERROR FAIL FROM 'parquet' OPTIONS (path '{incoming}')")
     with pytest.raises(MillstreamError, match=r"bad\.parquet"):
         db.await_drained()

@@ -158,7 +158,9 @@ def test_what_is_in_use_cannot_be_dropped(db: Database) -> None:
     assert db.query("Q").changes().num_rows == 0, "a query of the same name begins anew"
 
 
-def test_insert_is_all_or_nothing(db: Database) -> None:
+def test_insert_into_a_strict_stream_is_all_or_nothing(db: Database) -> None:
+    db.execute("DROP STREAM s")
+    db.execute(f"{DDL} ON ERROR FAIL")
     with pytest.raises(TypeMismatch):
         db.insert("s", [(0, "a", 1), (1, "b", "two")])
     with pytest.raises(TypeMismatch, match="cannot be NULL"):

@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("first_query.py", ["A      12", "B       1"]),
         ("python_functions.py", ["ACME   15.0"]),
+        ("dead_letters.py", ["1 taken, 3 rejected", "takes INT, not 'seven'", "A      12"]),
     ],
 )
 def test_example(name: str, shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

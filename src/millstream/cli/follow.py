@@ -62,10 +62,10 @@ class Pace:
         queries = self.db.queries()
         frontier = min((query.frontier for query in queries), default=NEVER_BEFORE)
         ahead = max((stream.frontier for stream in self.db.streams()), default=NEVER_BEFORE)
-        late = sum(stream.late for stream in self.db.streams())
-        if not rows and not late and frontier <= BEGINNING:
+        late, rejected = sum(stream.late for stream in self.db.streams()), sum(stream.rejected for stream in self.db.streams())
+        if not rows and not late and not rejected and frontier <= BEGINNING:
             return "no rows yet"
-        line = f"{rows:,} rows in, {rate:,.0f} rows/s, {late:,} late"
+        line = f"{rows:,} rows in, {rate:,.0f} rows/s, {late:,} late" + (f", {rejected:,} rejected" if rejected else "")
         if frontier <= BEGINNING:
             return line
         return f"{line}; answers final up to {show_frontier(frontier)}, lag {max(0, ahead - frontier) / UNITS['SECOND']:.1f} s"

@@ -24,7 +24,7 @@ from millstream.core.instant import UNITS, Micros
 from millstream.core.schema import Field, Schema
 from millstream.language.definitions import check_name, checked_relation, checked_stream
 from millstream.language.python_functions import check_function_name
-from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind
+from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind, OnError
 from millstream.plan.python_function import PythonFunction
 
 
@@ -39,6 +39,8 @@ class StreamEntry:
     retain_us: Micros | None = None
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    on_error: OnError = "reject"
+    max_ahead_us: Micros | None = None  # before the wall clock
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Catalog:
         schema, timestamp_by, partition_by = checked_stream(statement)
         entry = StreamEntry(
             statement.name, schema, timestamp_by, statement.slack_us, statement.idle_timeout_us, partition_by, statement.retain_us,
-            statement.format, dict(statement.options),
+            statement.format, dict(statement.options), statement.on_error, statement.max_ahead_us,
         )  # fmt: skip
         return self._with(entry, statement)
 

@@ -16,7 +16,7 @@ from millstream.language.cursor import Cursor
 from millstream.language.dialect import CqlParser
 from millstream.language.durations import parse_duration
 from millstream.language.option_syntax import parse_source
-from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream
+from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream, OnError
 
 Create = CreateStream | CreateRelation | CreateQuery | CreateSink
 Spans = dict[str, Span]
@@ -62,12 +62,15 @@ class _Clauses:
         self.idle_timeout_us: Micros | None = None
         self.partition_by: tuple[str, ...] = ()
         self.retain_us: Micros | None = None
+        self.on_error: OnError = "reject"
+        self.max_ahead_us: Micros | None = None
         self.source: tuple[str | None, dict[str, str]] = (None, {})
 
     def read(self) -> None:
         rules = {
             "TIMESTAMP BY": self._timestamp, "SLACK": self._slack, "IDLE TIMEOUT": self._idle,
-            "PARTITION BY": self._partition, "RETAIN": self._retain, "FROM": self._from,
+            "PARTITION BY": self._partition, "RETAIN": self._retain, "ON ERROR": self._on_error, "MAX AHEAD": self._max_ahead,
+            "FROM": self._from,
         }  # fmt: skip
         seen: set[str] = set()
         while not self._cursor.at_end:
@@ -110,6 +113,13 @@ class _Clauses:
     def _retain(self) -> None:
         self.retain_us = parse_duration(self._cursor, "RETAIN")
 
+    def _on_error(self) -> None:
+        choices: dict[str, OnError] = {"REJECT": "reject", "FAIL": "fail"}
+        self.on_error = self._cursor.choose(choices, "REJECT or FAIL")
+
+    def _max_ahead(self) -> None:
+        self.max_ahead_us = parse_duration(self._cursor, "MAX AHEAD")
+
     def _from(self) -> None:
         self.source = parse_source(self._cursor)
 
@@ -128,7 +138,7 @@ def _stream(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateStr
         raise ParseError(f'stream "{name}" has no TIMESTAMP BY clause', hint=hint, span=end_of_columns, sql=cursor.sql)
     return CreateStream(
         name, tuple(columns), clauses.timestamp_by, clauses.slack_us, clauses.idle_timeout_us, clauses.partition_by, clauses.retain_us,
-        *clauses.source, if_not_exists, text=cursor.sql, spans=spans,
+        *clauses.source, if_not_exists, clauses.on_error, clauses.max_ahead_us, text=cursor.sql, spans=spans,
     )  # fmt: skip
 
 

@@ -72,6 +72,10 @@ def _create_stream(statement: CreateStream) -> str:
         parts.append(f"PARTITION BY {_names(statement.partition_by)}")
     if statement.retain_us is not None:
         parts.append(f"RETAIN {format_duration(statement.retain_us)}")
+    if statement.on_error != "reject":
+        parts.append(f"ON ERROR {statement.on_error.upper()}")
+    if statement.max_ahead_us is not None:
+        parts.append(f"MAX AHEAD {format_duration(statement.max_ahead_us)}")
     return " ".join(parts) + _source("FROM", statement.format, statement.options)
 
 

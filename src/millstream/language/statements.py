@@ -19,6 +19,8 @@ from millstream.plan.expiry import Expiry
 
 Kind = Literal["stream", "relation", "query", "sink"]
 Kinds = Literal["streams", "relations", "queries", "sinks"]
+OnError = Literal["reject", "fail"]
+"""What becomes of a row that a stream cannot take: it is kept aside, or whoever brought it fails."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class CreateStream(_Statement):
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    on_error: OnError = "reject"
+    max_ahead_us: Micros | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@
     vectorised   f(array, array, ...) -> array, once for the batch; a numpy array, a list or a pandas Series will do too
 
 What comes back is cast to the declared type, never with a loss.  Whatever goes wrong is the function's failure, told with
-the values that it was called with: it ends the query that called it and nothing else.
+the values that it was called with: it ends the query that called it and nothing else.  A call that does not end is ended
+(call_limit.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import datetime as dt
 import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -21,9 +23,22 @@ import pyarrow as pa
 
 from millstream.core.errors import FunctionFailed
 from millstream.core.schema import type_name
+from millstream.core.value_text import value_text
+from millstream.operators.call_limit import CallLimit, CallTimedOut
 from millstream.plan.python_function import PythonFunction
 
-_LOADED: dict[str, Callable[..., Any]] = {}
+DEFAULT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Body:
+    """What travels to the workers: the function itself, and how long a call of it may take."""
+
+    call: Callable[..., Any]
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+
+_LOADED: dict[str, Body] = {}
 """By key: a process loads a function once, however many queries and ticks bring it."""
 
 _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray, list, tuple)
@@ -42,7 +57,7 @@ def called(function: PythonFunction, arguments: Sequence[pa.Array], rows: int) -
     return _of_values(function, body, arguments, rows)
 
 
-def _loaded(function: PythonFunction) -> Callable[..., Any]:
+def _loaded(function: PythonFunction) -> Body:
     if function.key not in _LOADED:
         if function.pickled is None:
             raise FunctionFailed(f'function "{function.name}" is not there', hint="Register it with db.function.")
@@ -56,18 +71,36 @@ def _loaded(function: PythonFunction) -> Callable[..., Any]:
     return _LOADED[function.key]
 
 
-def _of_values(function: PythonFunction, body: Callable[..., Any], arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+def _of_values(function: PythonFunction, body: Body, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
     try:
         columns = [argument.to_pylist() for argument in arguments]
     except Exception as error:
         raise FunctionFailed(f'function "{function.name}" takes values that Python has none for: {_reason(error)}') from error
-    results = []
-    for row in zip(*columns, strict=True) if columns else [()] * rows:
-        try:
-            results.append(body(*row))
-        except (Exception, SystemExit) as error:
-            raise FunctionFailed(f'function "{function.name}" failed on {_shown(row)}: {_reason(error)}') from error
+    results, call, row = [], body.call, ()
+    try:
+        with CallLimit(body.timeout_s, _call_text(function, arguments, rows)) as limit:
+            for limit.row, row in enumerate(zip(*columns, strict=True) if columns else [()] * rows):
+                results.append(call(*row))
+    except CallTimedOut:
+        raise _timed_out(function, body, _shown(row)) from None
+    except BaseException as error:
+        raise FunctionFailed(f'function "{function.name}" failed on {_shown(row)}: {_reason(error)}') from error
     return _from_values(function, results, arguments)
+
+
+def _call_text(function: PythonFunction, arguments: Sequence[pa.Array], rows: int) -> str:
+    return f'function "{function.name}" failed on {_rows_text(arguments, rows)}'
+
+
+def _rows_text(arguments: Sequence[pa.Array], rows: int) -> str:
+    return f"{rows} rows, the first {_shown(_row(arguments, 0))}"
+
+
+def _timed_out(function: PythonFunction, body: Body, given: str) -> FunctionFailed:
+    return FunctionFailed(
+        f'function "{function.name}" gave no answer on {given} within {body.timeout_s:g} seconds',
+        hint="db.function(..., timeout=seconds) says how long one call may take.",
+    )
 
 
 def _from_values(function: PythonFunction, results: Sequence[object], arguments: Sequence[pa.Array]) -> pa.Array:
@@ -119,37 +152,47 @@ def _one(function: PythonFunction, result: object, arguments: Sequence[pa.Array]
             _refuse(function, result, arguments, row)
 
 
-def _of_arrays(function: PythonFunction, body: Callable[..., Any], arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+def _of_arrays(function: PythonFunction, body: Body, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+    told, given = _call_text(function, arguments, rows), _rows_text(arguments, rows)
     try:
-        result = body(*arguments)
-    except (Exception, SystemExit) as error:
-        first = _shown(_row(arguments, 0))
-        raise FunctionFailed(f'function "{function.name}" failed on {rows} rows, the first {first}: {_reason(error)}') from error
+        with CallLimit(body.timeout_s, told):
+            result = body.call(*arguments)
+    except CallTimedOut:
+        raise _timed_out(function, body, given) from None
+    except BaseException as error:
+        raise FunctionFailed(f"{told}: {_reason(error)}") from error
     if not isinstance(result, _ARRAYS) and not (hasattr(result, "__array__") and hasattr(result, "__len__")):
         raise FunctionFailed(
-            f'function "{function.name}" gave {type(result).__name__}, not an array', hint="A vectorised function gives an array."
+            f'function "{function.name}" gave {type(result).__name__}, not an array, on {given}',
+            hint="A vectorised function gives an array.",
         )
     length = np.size(result) if isinstance(result, np.ndarray) else len(result)
     if length != rows:
-        raise FunctionFailed(f'function "{function.name}" gave {length} values for {rows} rows', hint="One value for each row.")
+        raise FunctionFailed(f'function "{function.name}" gave {length} values for {given}', hint="One value for each row.")
     if isinstance(result, list | tuple) or getattr(result, "dtype", None) == np.dtype(object):
         return _from_values(function, result, arguments)
-    return _cast(function, _as_array(function, result), arguments)
+    return _cast(function, _as_array(function, result, given), arguments)
 
 
 def _cast(function: PythonFunction, array: pa.Array, arguments: Sequence[pa.Array]) -> pa.Array:
     try:
-        return array.cast(function.type)
+        return _valid(array.cast(function.type))
     except Exception:
         for i in range(len(array)):
             try:
-                array.slice(i, 1).cast(function.type)
+                _valid(array.slice(i, 1).cast(function.type))
             except Exception:
                 _refuse(function, _value(array, i), arguments, i)
         raise
 
 
-def _as_array(function: PythonFunction, result: object) -> pa.Array:
+def _valid(array: pa.Array) -> pa.Array:
+    """Arrow takes anything for text until somebody reads it."""
+    array.validate(full=True)
+    return array
+
+
+def _as_array(function: PythonFunction, result: object, given: str) -> pa.Array:
     if isinstance(result, pa.ChunkedArray):
         return pa.concat_arrays(result.chunks)
     if isinstance(result, pa.Array):
@@ -157,14 +200,13 @@ def _as_array(function: PythonFunction, result: object) -> pa.Array:
     try:
         array = pa.array(result)
     except Exception as error:
-        raise FunctionFailed(f'function "{function.name}" gave what is no Arrow array: {_reason(error)}') from error
+        raise FunctionFailed(f'function "{function.name}" gave what is no Arrow array on {given}: {_reason(error)}') from error
     return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _refuse(function: PythonFunction, result: object, arguments: Sequence[pa.Array], row: int) -> NoReturn:
-    raise FunctionFailed(
-        f'function "{function.name}" gave {_short(repr(result))} on {_shown(_row(arguments, row))}, which is no {type_name(function.type)}'
-    )
+    given = _shown(_row(arguments, row))
+    raise FunctionFailed(f'function "{function.name}" gave {_short(value_text(result))} on {given}, which is no {type_name(function.type)}')
 
 
 def _row(arguments: Sequence[pa.Array], row: int) -> tuple[object, ...]:
@@ -179,7 +221,7 @@ def _value(array: pa.Array, row: int) -> object:
 
 
 def _shown(row: Sequence[object]) -> str:
-    return f"({', '.join(_short(repr(value)) for value in row)})"
+    return f"({', '.join(_short(value_text(value)) for value in row)})"
 
 
 def _short(text: str) -> str:
@@ -187,4 +229,7 @@ def _short(text: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    return _short(f"{type(error).__name__}: {error}")
+    try:
+        return _short(f"{type(error).__name__}: {error}")
+    except Exception:  # one of the user's own, that cannot say what it means
+        return type(error).__name__

@@ -203,7 +203,8 @@ class Engine:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
             for stream in self.streams.everything:
-                stream.log.retain(self._horizon(stream, self._readers(stream.entry.name)))
+                horizon = self._horizon(stream, self._readers(stream.entry.name))
+                stream.log.retain(horizon, rejected_before=self._clock.now() - _retention_us(stream))
             streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
             results = [(query, self._taken_in(query.name), self._kept_from(query)) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)

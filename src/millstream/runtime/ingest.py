@@ -1,4 +1,4 @@
-"""Rows become part of a stream's log: stamped, judged late or not, split, written as immutable chunks.
+"""Rows become part of a stream's log: stamped, judged late or not, split, written as immutable chunks; dead letters beside them.
 
 The same function serves the driver (db.insert, one partition) and executors (a source's batch, one
 call per partition).  It only writes files; they exist once the driver's commit names them.
@@ -9,17 +9,19 @@ before the batch and by the rows before it in its own part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from millstream.core.instant import BEGINNING, LAST, Micros
+from millstream.core.errors import SourceFailed
+from millstream.core.instant import Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
+from millstream.language.statements import OnError
+from millstream.runtime.dead_letters import DeadLetter, Part, letters_table
+from millstream.runtime.row_times import RowTimes, stamps
 from millstream.state.chunk import ChunkInfo, bucket_label, write_chunk
 from millstream.state.frontier import Frontier, late_mask
 from millstream.state.stream_log import sequence_numbers
@@ -36,9 +38,12 @@ class IngestPlan:
     buckets: int
     stream_dir: str
     late_dir: str
+    rejected_dir: str
     ingest_number: int
     partitions: int
     frontier: Frontier
+    times: RowTimes
+    on_error: OnError
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,35 @@ class PartitionReport:
     chunks: tuple[ChunkInfo, ...]
     late: tuple[ChunkInfo, ...]
     max_ts: Micros | None  # of the rows that were not late
+    rejected: tuple[ChunkInfo, ...] = ()
+    first_reason: str = ""  # of a rejection
 
 
-def write_partition(plan: IngestPlan, partition: int, parts: Sequence[pa.Table]) -> PartitionReport:
-    """`parts` have the stream's columns and types, each in arrival order; they arrive side by side, as files of a batch do."""
+def write_partition(plan: IngestPlan, partition: int, parts: Sequence[Part]) -> PartitionReport:
+    """The rows of a part stand in arrival order, each with a time; parts arrive side by side, as the files of a batch do."""
+    letters = [letter for part in parts for letter in part.rejected]
+    if letters and plan.on_error == "fail":
+        raise refusal(plan.stream, letters[0])
+    report = _write_rows(plan, partition, [part.rows for part in parts])
+    if not letters:
+        return report
+    return replace(report, rejected=(_write_letters(plan, partition, letters),), first_reason=str(letters[0]))
+
+
+def refusal(stream: str, letter: DeadLetter) -> SourceFailed:
+    return SourceFailed(
+        f'stream "{stream}" cannot take {letter}',
+        hint="Correct or remove it and start again; a stream with ON ERROR REJECT keeps such rows aside and goes on.",
+    )
+
+
+def _write_rows(plan: IngestPlan, partition: int, parts: Sequence[pa.Table]) -> PartitionReport:
     rows = pa.concat_tables(parts)
     if rows.num_rows == 0:
         return PartitionReport(partition, (), (), None)
     seq = sequence_numbers(plan.ingest_number, partition, plan.partitions, rows.num_rows)
-    ts, _ = _stamps(rows, plan.timestamp_by)
-    late = np.concatenate([_late(plan, part) for part in parts])
+    ts = stamps(rows, plan.timestamp_by)
+    late = np.concatenate([late_mask(stamps(part, plan.timestamp_by), plan.frontier) for part in parts])
     late_chunks: tuple[ChunkInfo, ...] = ()
     if late.any():
         late_chunks = (_write_late(plan, rows.filter(pa.array(late)), ts[late], seq[late]),)
@@ -64,14 +88,6 @@ def write_partition(plan: IngestPlan, partition: int, parts: Sequence[pa.Table])
     if len(ts) == 0:
         return PartitionReport(partition, (), late_chunks, None)
     return PartitionReport(partition, _write_chunks(plan, rows, ts, seq), late_chunks, int(ts.max()))
-
-
-def _late(plan: IngestPlan, part: pa.Table) -> npt.NDArray[np.bool_]:
-    """A row without a timestamp that can be said belongs to no instant: it goes where late rows go."""
-    ts, known = _stamps(part, plan.timestamp_by)
-    late = ~known
-    late[known] = late_mask(ts[known], plan.frontier)
-    return late
 
 
 def _write_chunks(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants) -> tuple[ChunkInfo, ...]:
@@ -93,13 +109,12 @@ def _write_late(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants) -
     return write_chunk(plan.late_dir, table)
 
 
+def _write_letters(plan: IngestPlan, partition: int, letters: Sequence[DeadLetter]) -> ChunkInfo:
+    """Their time is that of the wall clock: of theirs nothing is known."""
+    seq = sequence_numbers(plan.ingest_number, partition, plan.partitions, len(letters))
+    now = np.full(len(letters), plan.times.now, np.int64)
+    return write_chunk(plan.rejected_dir, _stamped(letters_table(letters, plan.times.now), now, seq))
+
+
 def _stamped(rows: pa.Table, ts: Instants, seq: Instants) -> pa.Table:
     return rows.append_column("_ts", pa.array(ts)).append_column("_seq", pa.array(seq))
-
-
-def _stamps(rows: pa.Table, timestamp_by: str) -> tuple[Instants, npt.NDArray[np.bool_]]:
-    """Each row's instant, 0 where it has none, and whether it has one: NULL and what lies outside the years 1 to 9999 are none."""
-    stamps = rows.column(timestamp_by)
-    micros: Instants = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).fill_null(0).to_numpy()
-    known = np.asarray(pc.is_valid(stamps)) & (micros >= BEGINNING) & (micros <= LAST)
-    return np.where(known, micros, 0), known

@@ -11,6 +11,7 @@ from millstream.runtime.engine import Engine
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.state.chunk import read_chunk
+from millstream.state.stream_log import DEAD_LETTER
 
 
 def list_streams(streams: Streams) -> pa.Table:
@@ -20,6 +21,7 @@ def list_streams(streams: Streams) -> pa.Table:
             "name": pa.array([stream.entry.name for stream in rows], pa.string()),
             "rows": pa.array([stream.log.rows_accepted for stream in rows], pa.int64()),
             "late": pa.array([stream.log.late_total for stream in rows], pa.int64()),
+            "rejected": pa.array([stream.log.rejected_total for stream in rows], pa.int64()),
             "frontier": pa.array([_instant(stream.frontier) for stream in rows], pa.string()),
             "bytes": pa.array([stream.log.bytes_total for stream in rows], pa.int64()),
             "source": pa.array([stream.entry.format for stream in rows], pa.string()),
@@ -84,6 +86,13 @@ def late_rows(stream: OpenStream) -> pa.Table:
     return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
 
 
+def rejected_rows(stream: OpenStream) -> pa.Table:
+    """The dead letters of a stream, in arrival order."""
+    log = stream.log
+    parts = [read_chunk(log.rejected_directory, chunk, DEAD_LETTER.names) for chunk in log.rejected_chunks()]
+    return pa.concat_tables([part.cast(DEAD_LETTER) for part in parts]) if parts else DEAD_LETTER.empty_table()
+
+
 def _changes(query: RunningQuery) -> int:
     """All that its changelog holds, those that its Delta table is still to get included."""
     return query.changelog.rows_total + sum(file.rows for _, files in query.unpublished for file in files)
@@ -93,7 +102,9 @@ def _note(entry: object, field: Field) -> str:
     match entry:
         case StreamEntry() if field.name == entry.timestamp_by:
             slack = f", slack {format_duration(entry.slack_us)}" if entry.slack_us else ""
-            return f"timestamp{slack}"
+            ahead = f", max ahead {format_duration(entry.max_ahead_us)}" if entry.max_ahead_us is not None else ""
+            strict = ", on error fail" if entry.on_error == "fail" else ""
+            return f"timestamp{slack}{ahead}{strict}"
         case StreamEntry() if field.name in entry.partition_by:
             return "partition key"
         case RelationEntry() if field.name in entry.primary_key:

@@ -1,4 +1,4 @@
-"""Questions that are answered once: over relations, query results and late rows only, by Spark SQL itself.
+"""Questions that are answered once: over relations, query results, late rows and dead letters only, by Spark SQL itself.
 
 What is sent to Spark is not quite what the user wrote: names of tables are replaced, the rest is printed anew.  An error
 points into the text that was sent and is moved here to the same words of the user's.
@@ -23,7 +23,7 @@ from millstream.language.spans import span_of
 from millstream.runtime.runner import Runner
 
 PARTS = ("late", "rejected")
-"""Tables that every stream has beside its rows: `trades.late`."""
+"""Tables that every stream has beside its rows: `trades.late`, `trades.rejected`."""
 
 
 def reads_only_finished(select: exp.Expr, catalog: Catalog) -> bool:
@@ -111,7 +111,7 @@ def _name_and_part(table: exp.Table) -> tuple[str, str | None]:
 def _is_live(table: exp.Table, catalog: Catalog) -> bool:
     name, part = _name_and_part(table)
     if part is not None:
-        return part not in PARTS or name not in catalog
+        return part not in PARTS
     if name not in catalog:
         return True  # the binder knows what to say
     return isinstance(catalog.find(name), StreamEntry)

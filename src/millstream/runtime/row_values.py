@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from millstream.core.errors import MillstreamError, TypeMismatch
 from millstream.core.instant import to_micros
 from millstream.core.schema import Field, type_name
+from millstream.core.value_text import value_text
 
 REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, TypeError)
 """What Arrow, and we, raise for a value that does not fit."""
@@ -32,8 +33,42 @@ def array_of(values: list[Any], field: Field, target: str) -> pa.Array:
     try:
         return _packed(values, field.type)
     except REFUSALS as error:
-        bad, reason = next(((value, why) for value in values if (why := _refusal(value, field.type))), (values, error))
+        bad, reason = next(((value, why) for value in values if (why := _refusal([value], field.type))), (values, error))
         raise _mismatch(field, target, shown(bad), reason) from error
+
+
+def misfits(column: list[Any] | pa.ChunkedArray, field: Field, target: str) -> dict[int, str]:
+    """Where values do not fit, and why; found by halving, so what fits is looked at in large pieces."""
+    if isinstance(column, list):
+        places = bad_places(len(column), lambda low, high: _refusal(column[low:high], field.type) is None)
+        return {i: _misfit(column[i], field, target) for i in places}
+    if column.type == field.type and not _holds_text(field.type):
+        return {}
+    if not _converts(column.slice(0, 0), field.type):  # no value of that type would fit: a mistake of the whole column
+        cast_column(column, field, target)
+    places = bad_places(len(column), lambda low, high: _converts(column.slice(low, high - low), field.type))
+    return {i: _mismatch(field, target, f"{_shown_at(column, i)} ({_named(column.type)})").message for i in places}
+
+
+def _misfit(value: Any, field: Field, target: str) -> str:
+    reason = _refusal([value], field.type)
+    told = f": {reason.message}" if isinstance(reason, MillstreamError) else ""
+    return f"{_mismatch(field, target, shown(value)).message}{told}"
+
+
+def bad_places(count: int, fits: Callable[[int, int], bool]) -> list[int]:
+    """The places in 0 ... count that do not fit by themselves, in order; `fits` says whether all of [low, high) do."""
+    bad, pieces = [], [(0, count)]
+    while pieces:
+        low, high = pieces.pop()
+        if low == high or fits(low, high):
+            continue
+        if high - low == 1:
+            bad.append(low)
+            continue
+        middle = (low + high) // 2
+        pieces += [(middle, high), (low, middle)]
+    return bad
 
 
 def _packed(values: list[Any], type_: pa.DataType) -> pa.Array:
@@ -42,9 +77,9 @@ def _packed(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _refusal(value: Any, type_: pa.DataType) -> Exception | None:
+def _refusal(values: list[Any], type_: pa.DataType) -> Exception | None:
     try:
-        _packed([value], type_)
+        _packed(values, type_)
     except REFUSALS as error:
         return error
     return None
@@ -144,8 +179,6 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataT
 
 
 def cast_column(column: pa.ChunkedArray, field: Field, target: str) -> pa.ChunkedArray:
-    if column.type == field.type:
-        return column
     try:
         return _converted(column, field.type)
     except pa.ArrowException as error:
@@ -154,6 +187,17 @@ def cast_column(column: pa.ChunkedArray, field: Field, target: str) -> pa.Chunke
 
 
 def _converted(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    converted = column if column.type == type_ else _cast(column, type_)
+    if _holds_text(type_):
+        converted.validate(full=True)  # Arrow does not look whether text is UTF-8 before somebody reads it
+    return converted
+
+
+def _holds_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or (pa.types.is_nested(type_) and any(_holds_text(field.type) for field in type_.fields)))
+
+
+def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(type_):
         column = column.cast(pa.timestamp(column.type.unit))  # the same instants; what had no zone is UTC
         if column.type.unit == "ns":
@@ -170,12 +214,22 @@ def _first_refused(column: pa.ChunkedArray, type_: pa.DataType) -> str | None:
             low = middle
         else:
             high = middle
-    if low == high:
-        return None
+    return None if low == high else _shown_at(column, low)
+
+
+def _shown_at(column: pa.ChunkedArray, place: int) -> str:
+    return shown(value_at(column, place))
+
+
+def value_at(column: pa.ChunkedArray, place: int) -> Any:
+    """As Python has it; text that is none is bytes."""
+    value = column[place]
     try:
-        return shown(column[low].as_py())
-    except ValueError:  # nanoseconds, which Python's datetime does not have
-        return str(column[low])
+        return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes() if hasattr(value, "as_buffer") else str(value.type)
+    except (ValueError, OverflowError):  # nanoseconds and far years, which Python's datetime does not have
+        return f"{value.cast(pa.int64())} as {value.type}"
 
 
 def _converts(column: pa.ChunkedArray, type_: pa.DataType) -> bool:
@@ -189,7 +243,7 @@ def _converts(column: pa.ChunkedArray, type_: pa.DataType) -> bool:
 # --- errors -----------------------------------------------------------------------------------
 
 
-def _mismatch(field: Field, target: str, given: str, reason: Exception) -> TypeMismatch:
+def _mismatch(field: Field, target: str, given: str, reason: Exception | None = None) -> TypeMismatch:
     hint = reason.hint if isinstance(reason, MillstreamError) and reason.hint else _what_fits(field.type)
     return TypeMismatch(
         f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {given}', hint=f"{hint} Nothing was inserted."
@@ -197,7 +251,7 @@ def _mismatch(field: Field, target: str, given: str, reason: Exception) -> TypeM
 
 
 def shown(value: Any) -> str:
-    text = repr(value)
+    text = value_text(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

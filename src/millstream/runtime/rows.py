@@ -1,9 +1,14 @@
-"""What users hand to `insert` (tuples, dicts, Arrow, pandas, polars) as a table of the stream's own types; values fit or are
-refused in row_values.py."""
+"""What users hand to `insert` (tuples, dicts, Arrow, pandas, polars) as a table of the target's own types.
+
+    any form ─► columns in the order of the schema ─► a table of its types
+
+Values fit or are refused in row_values.py; what a stream does with rows that do not fit is sorting_out.py's business.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +20,24 @@ from millstream.runtime.row_values import REFUSALS, array_of, cast_column, shown
 _FORMS = "Give a list of tuples or dicts, a pyarrow.Table, or a pandas or polars DataFrame."
 
 
+@dataclass(frozen=True)
+class Columns:
+    """As they were given, in the order of the schema; None for one that was not."""
+
+    columns: Sequence[pa.ChunkedArray | list[Any] | None]
+    count: int
+
+
 def table_of(rows: object, schema: Schema, target: str) -> pa.Table:
     """`rows` with exactly the columns of `schema`, or an error that names the column and the value."""
+    return typed(columns_of(rows, schema, target), schema, target)
+
+
+def is_list_of_rows(rows: object) -> bool:
+    return isinstance(rows, Sequence) and not isinstance(rows, (str, bytes))
+
+
+def columns_of(rows: object, schema: Schema, target: str) -> Columns:
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
@@ -26,14 +47,14 @@ def table_of(rows: object, schema: Schema, target: str) -> pa.Table:
     if isinstance(rows, Mapping):
         return _from_columns(rows, schema, target)
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
-        return _from_rows(rows, schema, target)
+        return transposed([values_of(row, schema, target, i) for i, row in enumerate(rows)], schema)
     raise TypeMismatch(f'cannot insert a {type(rows).__name__} into "{target}"', hint=_FORMS)
 
 
 # --- forms ------------------------------------------------------------------------------------
 
 
-def _from_frame(frame: Any, schema: Schema, target: str) -> pa.Table:
+def _from_frame(frame: Any, schema: Schema, target: str) -> Columns:
     is_pandas = hasattr(frame, "notna") and hasattr(frame, "columns")
     if is_pandas:
         _known_columns(frame.columns, schema, target)
@@ -53,16 +74,16 @@ def _objects(column: Any) -> list[Any]:
     return objects
 
 
-def _from_table(table: pa.Table, schema: Schema, target: str) -> pa.Table:
+def _from_table(table: pa.Table, schema: Schema, target: str) -> Columns:
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     # pandas numbers the rows that are left of a selection: no column of the user's
     table = table.drop_columns([name for name in index if isinstance(name, str) and name.startswith("__index_level_")])
     _known_columns(table.column_names, schema, target, index)
     given = {name.lower(): table.column(i) for i, name in enumerate(table.column_names)}
-    return _table([given.get(field.name.lower()) for field in schema], table.num_rows, schema, target)
+    return Columns([given.get(field.name.lower()) for field in schema], table.num_rows)
 
 
-def _from_columns(columns: Mapping[Any, Any], schema: Schema, target: str) -> pa.Table:
+def _from_columns(columns: Mapping[Any, Any], schema: Schema, target: str) -> Columns:
     _known_columns(columns, schema, target)
     for name, values in columns.items():
         if isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
@@ -75,7 +96,7 @@ def _from_columns(columns: Mapping[Any, Any], schema: Schema, target: str) -> pa
         counts = ", ".join(f'{count} in "{name}"' for name, count in lengths.items())
         raise ArityMismatch(f'the columns for "{target}" are not equally long: {counts}', hint="Give a value or None for each row.")
     given = {str(name).lower(): _arrow_or_list(values) for name, values in columns.items()}
-    return _table([given.get(field.name.lower()) for field in schema], next(iter(lengths.values()), 0), schema, target)
+    return Columns([given.get(field.name.lower()) for field in schema], next(iter(lengths.values()), 0))
 
 
 def _arrow_or_list(values: Any) -> pa.ChunkedArray | list[Any]:
@@ -88,15 +109,11 @@ def _arrow_or_list(values: Any) -> pa.ChunkedArray | list[Any]:
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
-def _from_rows(rows: Sequence[Any], schema: Schema, target: str) -> pa.Table:
-    columns: list[list[Any]] = [[] for _ in schema]
-    for i, row in enumerate(rows):
-        for column, value in zip(columns, _values(row, schema, target, i), strict=True):
-            column.append(value)
-    return _table(columns, len(rows), schema, target)
+def transposed(rows: Sequence[Sequence[Any]], schema: Schema) -> Columns:
+    return Columns([list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in schema], len(rows))
 
 
-def _values(row: Any, schema: Schema, target: str, i: int) -> Sequence[Any]:
+def values_of(row: Any, schema: Schema, target: str, i: int) -> Sequence[Any]:
     if isinstance(row, Mapping):
         _known_columns(row, schema, target)
         given = {str(name).lower(): value for name, value in row.items()}
@@ -123,12 +140,12 @@ def _known_columns(given: Iterable[Any], schema: Schema, target: str, index: Seq
         seen.add(lower)
 
 
-def _table(columns: Sequence[pa.ChunkedArray | list[Any] | None], count: int, schema: Schema, target: str) -> pa.Table:
-    """Columns in the order of the schema; None is a column of NULLs."""
+def typed(given: Columns, schema: Schema, target: str) -> pa.Table:
+    """A column that was not given is one of NULLs."""
     arrays = []
-    for column, field in zip(columns, schema, strict=True):
+    for column, field in zip(given.columns, schema, strict=True):
         if column is None:
-            arrays.append(pa.nulls(count, field.type))
+            arrays.append(pa.nulls(given.count, field.type))
         elif isinstance(column, list):
             arrays.append(array_of(column, field, target))
         else:

@@ -29,7 +29,7 @@ from millstream.plan.python_function import PythonFunction
 from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
-from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams
+from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams, rejected_rows
 from millstream.runtime.once import reads_only_finished, run_once
 from millstream.runtime.relations import Moment, effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery
@@ -136,14 +136,15 @@ class Statements:
         _refuse_system(entry)
         return entry
 
-    def insert(self, name: str, rows: object, at: Micros | None) -> int:
+    def insert(self, name: str, rows: object, at: Micros | None, *, strict: bool = False) -> int:
+        """`strict`: a row that does not fit is an error, whatever the stream does with such rows otherwise."""
         entry = self.catalog.find(name)
         _refuse_system(entry)
         match entry:
             case StreamEntry():
                 if at is not None:
                     raise NotSupported(f'rows of stream "{entry.name}" carry their own time', hint="`at` is for relations.")
-                return self._engine.streams.insert(entry.name, rows)
+                return self._engine.streams.insert(entry.name, rows, strict=strict)
             case RelationEntry():
                 with self._engine.lock:
                     return self._relations.insert(entry.name, rows, self._moment(entry.name, at))
@@ -285,11 +286,11 @@ class Statements:
         return query
 
     def _finished_table(self, name: str, part: str | None) -> pa.Table:
-        """What a name stands for in a question that is answered once: a relation, a query's answer, a stream's late rows."""
+        """What a name stands for in a question that is answered once: a relation, a query's answer, what a stream keeps aside."""
         if part is not None:
             stream = self.catalog.stream(name).name
             self._engine.system.open_for([stream])
-            return late_rows(self._engine.streams[stream])
+            return (rejected_rows if part == "rejected" else late_rows)(self._engine.streams[stream])
         entry = self.catalog.find(name)
         if isinstance(entry, QueryEntry):
             query = self._engine.queries[entry.name]
@@ -308,7 +309,7 @@ class Statements:
                 raise NotSupported("INSERT takes VALUES, into a stream or a relation", span=statement.place("target"), sql=sql)
             rows = literal_rows(statement, target.schema, sql)
             with _placed(statement, "at" if statement.at is not None and isinstance(target, StreamEntry) else "target"):
-                self.insert(target.name, rows, statement.at)
+                self.insert(target.name, rows, statement.at, strict=True)  # somebody has typed this
             return
         relation = self.catalog.relation(statement.target, statement.place("target"), sql)
         moment = self._moment(relation.name, statement.at)

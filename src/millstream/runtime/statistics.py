@@ -82,7 +82,7 @@ def told_of_query(query: RunningQuery) -> Iterator[Told]:
 def told_of_stream(stream: OpenStream) -> Iterator[Told]:
     log = stream.log
     account = {
-        "rows": log.rows_accepted, "late": log.late_total, "bytes": log.bytes_total,
+        "rows": log.rows_accepted, "late": log.late_total, "rejected": log.rejected_total, "bytes": log.bytes_total,
         "frontier": stream.frontier / UNITS["SECOND"] if stream.frontier > NEVER_BEFORE else None,
     }  # fmt: skip
     yield from _told("stream", None, stream.entry.name, account)

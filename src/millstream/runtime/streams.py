@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from millstream.core.errors import DataDamaged, TypeMismatch
-from millstream.core.instant import NEVER_BEFORE, Micros, checked_instant
+from millstream.core.errors import DataDamaged
+from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.language.catalog import SYSTEM_STREAM, StreamEntry
 from millstream.runtime.clock import Clock
+from millstream.runtime.dead_letters import Part
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.output_delay import FrontierMoves
+from millstream.runtime.row_times import RowTimes
 from millstream.runtime.rows import table_of
+from millstream.runtime.sorting_out import sorted_out
 from millstream.state.atomic import atomic_write
 from millstream.state.location import Location
 from millstream.state.stream_log import StreamLog
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -87,24 +90,37 @@ class Streams:
         frontiers = [frontier for frontier in (self._dropped, *(stream.frontier for stream in self)) if frontier > NEVER_BEFORE]
         return max(frontiers, default=None)
 
-    def insert(self, name: str, rows: object) -> int:
-        """Rows from the driver itself: one batch, one partition.  Nothing is inserted if any row does not fit."""
+    def insert(self, name: str, rows: object, *, strict: bool = False) -> int:
+        """Rows from the driver itself, one batch, one partition; returns how many were taken.
+
+        What does not fit is kept aside; with ON ERROR FAIL, or if the caller is `strict`, it is an error and nothing is inserted.
+        """
         stream = self._open[name]
-        table = table_of(rows, stream.entry.schema, name)
-        _check_timestamps(table.column(stream.entry.timestamp_by), stream.entry)
-        if table.num_rows:
+        part = self._part(stream.entry, rows, strict=strict or stream.entry.on_error == "fail")
+        if part.rows.num_rows or part.rejected:
             with stream.lock:
                 plan = self.begin(name, partitions=1)
-                self.commit(plan, [write_partition(plan, 0, [table])])
-        return len(table)
+                self.commit(plan, [write_partition(plan, 0, [part])])
+        return int(part.rows.num_rows)
+
+    def _part(self, entry: StreamEntry, rows: object, *, strict: bool) -> Part:
+        times = self._times(entry)
+        if not strict:
+            return sorted_out(rows, entry.schema, times, lambda i: f"insert, row {i}")
+        table = table_of(rows, entry.schema, entry.name)
+        times.check(table)
+        return Part(table)
+
+    def _times(self, entry: StreamEntry) -> RowTimes:
+        return RowTimes(entry.name, entry.timestamp_by, self._clock.now(), entry.max_ahead_us)
 
     def begin(self, name: str, partitions: int) -> IngestPlan:
         """The caller holds the stream's lock from here to `commit`."""
         stream = self._open[name]
         return IngestPlan(
             name, stream.entry.schema, stream.entry.timestamp_by, stream.entry.partition_by, self._location.buckets,
-            str(self._location.stream_dir(name)), str(self._location.late_dir(name)),
-            stream.log.begin().ingest_number, partitions, stream.log.frontier,
+            str(self._location.stream_dir(name)), str(self._location.late_dir(name)), str(self._location.rejected_dir(name)),
+            stream.log.begin().ingest_number, partitions, stream.log.frontier, self._times(stream.entry), stream.entry.on_error,
         )  # fmt: skip
 
     def commit(self, plan: IngestPlan, reports: Sequence[PartitionReport], batch: tuple[str, int] | None = None) -> None:
@@ -116,7 +132,11 @@ class Streams:
                 frontier = frontier.after_rows(report.max_ts)
         chunks = [chunk for report in ordered for chunk in report.chunks]
         late = [chunk for report in ordered for chunk in report.late]
-        stream.log.commit(chunks, late, frontier, batch=batch)
+        rejected = [chunk for report in ordered for chunk in report.rejected]
+        stream.log.commit(chunks, late, frontier, rejected, batch=batch)
+        if rejected:
+            reason = next(report.first_reason for report in ordered if report.rejected)
+            log.warning('stream "%s" rejected %d rows, the first: %s', plan.stream, sum(chunk.rows for chunk in rejected), reason)
         stream.last_arrival = self._clock.seconds()
         self._note_move(stream)
 
@@ -150,15 +170,3 @@ def _read_frontier(path: Path) -> Micros:
         return NEVER_BEFORE
     except (ValueError, KeyError, TypeError) as error:
         raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error
-
-
-def _check_timestamps(stamps: pa.ChunkedArray, entry: StreamEntry) -> None:
-    """What the driver inserts belongs to an instant that can be said; a source's rows that do not are late (ingest.py)."""
-    column = f'column "{entry.timestamp_by}" of "{entry.name}" is its timestamp'
-    if stamps.null_count:
-        raise TypeMismatch(f"{column} and cannot be NULL", hint="Nothing was inserted.")
-    for ts in pc.min_max(stamps.cast(pa.int64())).as_py().values() if len(stamps) else ():
-        try:
-            checked_instant(ts)
-        except TypeMismatch as error:
-            raise TypeMismatch(f"{column}: {error.message}", hint=f"{error.hint} Nothing was inserted.") from None

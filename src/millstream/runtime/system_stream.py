@@ -50,7 +50,8 @@ class SystemStream:
 
     def news(self, queries: Iterable[RunningQuery]) -> News:
         """All that comes from outside, such that it differs if something has happened."""
-        streams = ((stream.entry.name, stream.log.rows_accepted, stream.log.late_total, stream.frontier) for stream in self._streams)
+        logs = ((stream, stream.log) for stream in self._streams)
+        streams = ((s.entry.name, log.rows_accepted, log.late_total, log.rejected_total, s.frontier) for s, log in logs)
         return (*streams, *((query.incarnation, query.state) for query in queries))
 
     def is_due(self, news: News, *, caught_up: bool) -> bool:

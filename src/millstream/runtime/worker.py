@@ -24,6 +24,7 @@ import pyarrow as pa
 from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch, concat
+from millstream.operators.call_limit import PROCESS
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
 from millstream.plan.physical import ReceiveExec, SourceExec, sources
@@ -115,6 +116,7 @@ class Worker:
     def _guarded(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
         """A failing query fails alone: its error is an answer, not an end of the task."""
         started = time.perf_counter()
+        PROCESS.owner = fragment.incarnation
         try:
             result = self._run(task, fragment)
         except Exception as error:

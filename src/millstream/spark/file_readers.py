@@ -1,4 +1,8 @@
-"""Files that an executor reads by path with pyarrow, so that their rows never pass through the JVM."""
+"""Files that an executor reads by path with pyarrow, so that their rows never pass through the JVM.
+
+A row that does not fit becomes a dead letter that names the file and the row; a file that cannot be read at all, one that
+names the file.  What the operating system refuses (a file that is gone, a disk that fails) is no fault of the file's: the source stops.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from millstream.core.errors import SourceFailed
-from millstream.core.schema import TIMESTAMP, Schema
+from millstream.core.errors import MillstreamError, SourceFailed
+from millstream.core.schema import Schema
 from millstream.language.catalog import StreamEntry
+from millstream.runtime.csv_rows import CsvReader, check_columns
+from millstream.runtime.dead_letters import DeadLetter, Part
 from millstream.runtime.file_listing import OPTIONS, is_local
-from millstream.runtime.rows import table_of
+from millstream.runtime.row_times import RowTimes
+from millstream.runtime.row_values import REFUSALS
+from millstream.runtime.sorting_out import sorted_out
 
 _CSV = {"header", "sep", "delimiter", "nullvalue"}
 
@@ -23,47 +31,30 @@ class FileReader:
     format: Literal["parquet", "arrow", "csv"]
     stream: str
     schema: Schema
-    header: bool = False
-    delimiter: str = ","
-    null_value: str = ""
+    csv: CsvReader | None = None
 
-    def read(self, path: str) -> pa.Table:
+    def read(self, path: str, times: RowTimes) -> Part:
         try:
-            return table_of(self._read(path), self.schema, self.stream)
-        except (pa.ArrowException, OSError) as error:
-            raise SourceFailed(
-                f'stream "{self.stream}" cannot read {path}: {error}', hint="Move the file away, or correct it, and start again."
-            ) from error
+            if self.csv is not None:
+                return self.csv.read(path, times)
+            return sorted_out(self._table(path), self.schema, times, lambda i: f"{path}, row {i}")
+        except (*REFUSALS, OSError) as error:
+            if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+                raise SourceFailed(
+                    f'stream "{self.stream}" cannot read {path}: {error}', hint="Move the file away, or correct it, and start again."
+                ) from error
+            reason = error.message if isinstance(error, MillstreamError) else str(error)
+            return Part(self.schema.to_arrow().empty_table(), [DeadLetter(None, f"the file cannot be read: {reason}", path)])
 
-    def _read(self, path: str) -> pa.Table:
-        match self.format:
-            case "parquet":
-                present = set(pq.read_schema(path).names)
-                return pq.read_table(
-                    path, columns=[name for name in self.schema.names if name in present], use_threads=False, memory_map=True
-                )
-            case "arrow":
-                with pa.memory_map(path) as source:
-                    return pa.ipc.open_file(source).read_all()
-            case "csv":
-                return self._read_csv(path)
-
-    def _read_csv(self, path: str) -> pa.Table:
+    def _table(self, path: str) -> pa.Table:
         names = list(self.schema.names)
-        types = {field.name: pa.timestamp("us") if field.type == TIMESTAMP else field.type for field in self.schema}
-        return pa.csv.read_csv(
-            path,
-            read_options=pa.csv.ReadOptions(column_names=None if self.header else names, use_threads=False),
-            parse_options=pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=types,
-                null_values=[self.null_value],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                include_columns=names,
-                timestamp_parsers=[pa.csv.ISO8601, "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"],
-            ),
-        )
+        if self.format == "parquet":
+            check_columns(self.schema, pq.read_schema(path).names)
+            return pq.read_table(path, columns=names, use_threads=False, memory_map=True, partitioning=None)
+        with pa.memory_map(path) as source:
+            table = pa.ipc.open_file(source).read_all()
+        check_columns(self.schema, table.column_names)
+        return table.select(names)
 
 
 def fast_file_reader(entry: StreamEntry) -> FileReader | None:
@@ -79,10 +70,8 @@ def fast_file_reader(entry: StreamEntry) -> FileReader | None:
         case "csv" if options.keys() <= OPTIONS | _CSV and not any(pa.types.is_nested(field.type) for field in entry.schema):
             delimiter = options.get("sep", options.get("delimiter", ","))
             header = options.get("header", "false").lower() == "true"
-            return (
-                FileReader("csv", entry.name, entry.schema, header, delimiter, options.get("nullvalue", ""))
-                if len(delimiter) == 1
-                else None
-            )
+            if len(delimiter) != 1:
+                return None
+            return FileReader("csv", entry.name, entry.schema, CsvReader(entry.schema, header, delimiter, options.get("nullvalue", "")))
         case _:
             return None

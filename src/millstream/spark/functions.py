@@ -18,22 +18,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf, udf
 from pyspark.sql.pandas.types import from_arrow_type
 
-from millstream.core.errors import ArityMismatch, FunctionFailed, NotSupported, TypeMismatch
+from millstream.core.errors import ArityMismatch, ConfigInvalid, FunctionFailed, NotSupported, TypeMismatch
 from millstream.core.schema import TIMESTAMP, type_from_name, type_name
-from millstream.operators.python_calls import called
+from millstream.operators.python_calls import DEFAULT_TIMEOUT_S, Body, called
 from millstream.plan.python_function import PythonFunction, key_of
 
 
 def declared_function(
-    name: str, function: Callable[..., Any], type_: str | pa.DataType, vectorized: bool, deterministic: bool
-) -> PythonFunction:
+    name: str, function: Callable[..., Any], type_: str | pa.DataType, vectorized: bool, deterministic: bool,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> PythonFunction:  # fmt: skip
     """What `db.function` was given, checked."""
     if not callable(function):
         raise TypeMismatch(f'"{name}" is a function, not {function!r:.60} ({type(function).__name__})')
     declared = _declared_type(name, type_)
     least, most = _arity(name, function)
-    bytes_ = pickled(name, function)
-    # a vectorised function without arguments could not know how many values to give
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+        raise ConfigInvalid(f'the timeout of function "{name}" is {timeout_s!r}', hint="A number of seconds above 0, or math.inf.")
+    bytes_ = pickled(name, Body(function, timeout_s))
+    if vectorized and most == 0:
+        raise ArityMismatch(f'vectorised function "{name}" takes no arguments', hint="Without one it cannot know how many values to give.")
     least = max(least, 1) if vectorized else least
     return PythonFunction(name, declared, key_of(bytes_, declared, vectorized=vectorized), bytes_, vectorized, deterministic, least, most)
 
@@ -59,7 +63,7 @@ def _arity(name: str, function: Callable[..., Any]) -> tuple[int, int | None]:
     return least, None if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(places)
 
 
-def pickled(name: str, function: Callable[..., Any]) -> bytes:
+def pickled(name: str, function: Body) -> bytes:
     try:
         return bytes(cloudpickle.dumps(function))
     except Exception as error:

@@ -20,6 +20,8 @@ def encode_report(report: PartitionReport) -> str:
             "chunks": [chunk.to_json() for chunk in report.chunks],
             "late": [chunk.to_json() for chunk in report.late],
             "max_ts": report.max_ts,
+            "rejected": [chunk.to_json() for chunk in report.rejected],
+            "first_reason": report.first_reason,
         }
     )
 
@@ -40,6 +42,5 @@ def decode_reports(texts: Iterable[str]) -> list[PartitionReport]:
 
 
 def _decode(fields: dict[str, Any]) -> PartitionReport:
-    chunks = tuple(ChunkInfo.from_json(chunk) for chunk in fields["chunks"])
-    late = tuple(ChunkInfo.from_json(chunk) for chunk in fields["late"])
-    return PartitionReport(fields["partition"], chunks, late, fields["max_ts"])
+    chunks, late, rejected = (tuple(map(ChunkInfo.from_json, fields[kind])) for kind in ("chunks", "late", "rejected"))
+    return PartitionReport(fields["partition"], chunks, late, fields["max_ts"], rejected, fields["first_reason"])

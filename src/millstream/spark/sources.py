@@ -18,16 +18,16 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from millstream.core.errors import MillstreamError, SourceFailed, did_you_mean
-from millstream.core.schema import type_name
 from millstream.language.catalog import StreamEntry
+from millstream.runtime.dead_letters import Part
 from millstream.runtime.file_listing import FileListing
 from millstream.runtime.file_source import FileSource
 from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
 from millstream.runtime.streams import Streams
+from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, part_of, spark_schema
 from millstream.spark.file_readers import FileReader, fast_file_reader
 from millstream.spark.once import spark_reason
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
@@ -74,7 +74,8 @@ class Sources:
         self._failures.pop(entry.name, None)
         reader = fast_file_reader(entry)
         if reader is None:
-            self._stream_rows(entry, _declared_columns(self._reader(entry), entry))
+            is_file = str(entry.format).lower() in _FILE_FORMATS
+            self._stream_rows(entry, _loaded(lambda: declared_columns(self._reader(entry), entry, is_file=is_file), entry))
             return
         listing = FileListing.of(entry.name, entry.options)
         journal = FileJournal(self._location.checkpoint_dir(entry.name), listing.max_age_us)
@@ -91,7 +92,7 @@ class Sources:
             raise SourceFailed(
                 f'the DataFrame for "{entry.name}" is not a streaming one', hint="Use spark.readStream, or db.insert for a finished table."
             )
-        self._stream_rows(entry, _declared_columns(frame, entry))
+        self._stream_rows(entry, _loaded(lambda: declared_columns(frame, entry), entry))
 
     def note_failure(self, name: str, error: MillstreamError) -> None:
         """The source could not even be started."""
@@ -144,7 +145,7 @@ class Sources:
 
         def each(batch: DataFrame, number: int) -> None:
             try:
-                self._ingest(name, number, lambda plan: self._write_rows(batch, plan))
+                self._ingest(name, number, lambda plan: self._write_rows(batch, plan, entry.format or "DataFrame"))
             except Exception as error:
                 # noted here: on its way through the JVM it becomes a page of text
                 self._failures[name] = _source_failed(name, error)
@@ -169,9 +170,9 @@ class Sources:
                 self._streams.commit(plan, reports, batch=("source", number))
         self._arrived()
 
-    def _write_rows(self, batch: DataFrame, plan: IngestPlan) -> list[PartitionReport]:
+    def _write_rows(self, batch: DataFrame, plan: IngestPlan, source: str) -> list[PartitionReport]:
         narrow = batch.coalesce(max(1, self._spark.sparkContext.defaultParallelism))
-        reports = narrow.mapInArrow(_RowWriter(plan), REPORT_SCHEMA).collect()
+        reports = narrow.mapInArrow(_RowWriter(plan, source), REPORT_SCHEMA).collect()
         return decode_reports(row.report for row in reports)
 
     def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
@@ -188,11 +189,13 @@ class Sources:
     def _reader(self, entry: StreamEntry) -> DataFrame:
         reader = self._spark.readStream.format(str(entry.format))
         if str(entry.format).lower() in _FILE_FORMATS:
-            reader = reader.schema(", ".join(f"`{field.name}` {type_name(field.type)}" for field in entry.schema))
+            reader = reader.schema(spark_schema(entry.schema, corrupt=keeps_corrupt(entry)))
+        if keeps_corrupt(entry):
+            reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
         for key, value in entry.options.items():
             if key.lower() != "value.format":
                 reader = reader.option(key, str(value))
-        return _loaded(reader.load, entry)
+        return reader.load()
 
 
 class _StreamedRows:
@@ -218,20 +221,24 @@ class _StreamedRows:
 
 
 class _RowWriter:
-    def __init__(self, plan: IngestPlan) -> None:
+    def __init__(self, plan: IngestPlan, source: str) -> None:
         self._plan = plan
+        self._source = source
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        schema = self._plan.schema.to_arrow()
         given = [batch for batch in batches if batch.num_rows]
         try:
-            rows = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
-            report = encode_report(write_partition(self._plan, partition, [rows]))
+            report = encode_report(write_partition(self._plan, partition, [self._part(given)]))
         except Exception as error:
             report = encode_failure(error)
         yield pa.RecordBatch.from_pydict({"report": [report]})
+
+    def _part(self, given: Sequence[pa.RecordBatch]) -> Part:
+        if not given:
+            return Part(self._plan.schema.to_arrow().empty_table())
+        return part_of(pa.Table.from_batches(given), self._plan.schema, self._plan.times, self._source)
 
 
 class _FileWriter:
@@ -242,41 +249,27 @@ class _FileWriter:
     def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
         """Neighbouring files share chunks: a commit of many small ones would cost more than their rows."""
         number, rows = 0, 0
-        tables: list[pa.Table] = []
+        parts: list[Part] = []
         try:
             for i, path in numbered_paths:
-                number = i if not tables else number
-                tables.append(self._reader.read(path))
-                rows += len(tables[-1])
+                number = i if not parts else number
+                parts.append(self._reader.read(path, self._plan.times))
+                rows += parts[-1].rows.num_rows + len(parts[-1].rejected)
                 if rows >= _CHUNK_ROWS:
-                    yield encode_report(write_partition(self._plan, number, tables))
-                    tables, rows = [], 0
-            if tables:
-                yield encode_report(write_partition(self._plan, number, tables))
+                    yield encode_report(write_partition(self._plan, number, parts))
+                    parts, rows = [], 0
+            if parts:
+                yield encode_report(write_partition(self._plan, number, parts))
         except Exception as error:
             yield encode_failure(error)
-
-
-def _declared_columns(frame: DataFrame, entry: StreamEntry) -> DataFrame:
-    """The stream's columns out of what the source gives; a message's `value` is unpacked if the options say how."""
-    if str(entry.options.get("value.format", "")).lower() == "json":
-        schema = ", ".join(f"`{field.name}` {type_name(field.type)}" for field in entry.schema)
-        frame = frame.select(sf.from_json(sf.col("value").cast("string"), schema).alias("row")).select("row.*")
-    given = {name.lower(): name for name in frame.columns}
-    for field in entry.schema:
-        if field.name.lower() not in given:
-            raise SourceFailed(
-                f'the source of stream "{entry.name}" has no column "{field.name}"',
-                hint=f"It has: {', '.join(frame.columns)}. Messages in JSON need OPTIONS (value.format 'json').",
-            )
-    columns = [sf.col(f"`{given[field.name.lower()]}`").cast(type_name(field.type).lower()).alias(field.name) for field in entry.schema]
-    return _loaded(lambda: frame.select(columns), entry)
 
 
 def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:
     try:
         with errors_told_by_us():
             return load()
+    except SourceFailed:
+        raise
     except Exception as error:
         raise _not_started(entry, error) from error
 

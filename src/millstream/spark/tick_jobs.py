@@ -18,9 +18,11 @@ import pyarrow as pa
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
+from millstream.core.errors import InternalError
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
+from millstream.spark.lost_workers import run_around
 from millstream.spark.once import query_once
 
 Task = TypeVar("Task")
@@ -40,11 +42,16 @@ class SparkRunner:
         self._anchors = [self._anchor(bucket) for bucket in range(buckets)]
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
-        return self._run(
-            worker_process.run_map, [(self._anchors[i % len(self._anchors)], i % len(self._anchors), task) for i, task in enumerate(tasks)]
-        )
+        placed = [(self._anchors[i % len(self._anchors)], i % len(self._anchors), task) for i, task in enumerate(tasks)]
+        try:
+            return self._run(worker_process.run_map, placed)
+        except Exception as error:  # a process is gone: the stages, which read the log themselves then, find out why
+            return [MapResult(tasks[0].part, {}, InternalError(f"the map stage has lost a process: {error!s:.200}"))]
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
+        return run_around(tasks, self._run_stage)
+
+    def _run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         for bucket in range(len(self._anchors), max((task.bucket + 1 for task in tasks), default=0)):
             self._anchors.append(self._anchor(bucket))  # a query may have more buckets than the database has now
         return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from functools import cache
 
+from millstream.operators.call_limit import PROCESS
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.worker import Worker
+from millstream.spark.lost_workers import note_of
 
 
 @cache
@@ -15,10 +17,12 @@ def _worker() -> Worker:
 
 
 def run_stage(task: StageTask) -> StageResult:
+    PROCESS.note = note_of(task)
     return _worker().run_stage(task)
 
 
 def run_map(task: MapTask) -> MapResult:
+    PROCESS.note = note_of(task)
     return _worker().run_map(task)
 
 

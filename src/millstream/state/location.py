@@ -3,7 +3,7 @@
     millstream.json              format version, number of buckets, id
     lock                         held as long as the database is open; says who holds it
     catalog.json                 catalog_file.py
-    streams/<name>/              stream_log.py; <name>.late/ beside it
+    streams/<name>/              stream_log.py; <name>.late/ and <name>.rejected/ beside it
     relations/<name>/            relation_log.py
     queries/<name>/              changelog.py
     ticks/<number>.json          tick_record.py
@@ -78,6 +78,9 @@ class Location:
     def late_dir(self, name: str) -> Path:
         return self.path / "streams" / (encode_name(name) + ".late")
 
+    def rejected_dir(self, name: str) -> Path:
+        return self.path / "streams" / (encode_name(name) + ".rejected")
+
     def relation_dir(self, name: str) -> Path:
         return self.path / "relations" / encode_name(name)
 
@@ -107,7 +110,7 @@ class Location:
         return self.path / "catalog.json"
 
     def drop_stream(self, name: str) -> None:
-        for directory in (self.stream_dir(name), self.late_dir(name), self.checkpoint_dir(name)):
+        for directory in (self.stream_dir(name), self.late_dir(name), self.rejected_dir(name), self.checkpoint_dir(name)):
             remove_directory(directory)
 
     def drop_relation(self, name: str) -> None:

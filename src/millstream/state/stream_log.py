@@ -1,10 +1,11 @@
-"""A stream's log on disk, as the driver holds it: which chunks are committed, the frontier, what is late.
+"""A stream's log on disk, as the driver holds it: which chunks are committed, the frontier, what is late or rejected.
 
     executors   write_chunk ──► files that nobody names yet
-    driver      begin ─► commit(chunks, late, frontier, batch) ─► one version of streams/<name>
-                                       └─ late chunks ride in that commit ─► then one version of streams/<name>.late
+    driver      begin ─► commit(chunks, late, frontier, rejected, batch) ─► one version of streams/<name>
+                                       ├─ late chunks ride in that commit ─► then one version of streams/<name>.late
+                                       └─ and so do dead letters ──────────► then one version of streams/<name>.rejected
 
-The commit of the log decides.  It carries the frontier, the counters and the late chunks; the late table follows,
+The commit of the log decides.  It carries the frontier, the counters and the chunks that are kept aside; their tables follow,
 at once or, after a crash, at the next open.  A batch of a source commits its number with it, so a replay finds it done.
 """
 
@@ -21,7 +22,8 @@ import pyarrow as pa
 
 from millstream.core.errors import DuplicateColumn
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros
-from millstream.core.schema import Schema
+from millstream.core.schema import TIMESTAMP, Schema
+from millstream.state.aside_table import AsideTable
 from millstream.state.atomic import atomic_write
 from millstream.state.chunk import BUCKET, FRONTIER, SEQ, TS, ChunkInfo
 from millstream.state.compaction import merge_chunks, plan_compaction
@@ -37,7 +39,13 @@ __all__ = ["IngestTicket", "StreamLog", "sequence_numbers"]
 
 _RESERVED = (TS, SEQ, BUCKET, FRONTIER)
 _ADVANCED = "_advanced.json"
-_LATE_PUBLISHED = "stream version"
+
+DEAD_LETTER = pa.schema([("row", pa.string()), ("reason", pa.string()), ("source", pa.string()), ("at", TIMESTAMP)])
+"""What is kept of a row that the stream could not take."""
+MOST_REJECTED = 1_000_000
+"""Dead letters of a stream beyond this number go, the oldest first, a file at a time."""
+_DEAD_LETTER_FILES = 16
+"""Their files are so many times smaller than others: they are dropped whole, and few rows may mean many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ class StreamLog:
         schema: Schema,
         table: TimedTable[ChunkInfo],
         late_directory: Path,
+        rejected_directory: Path,
         *,
         timestamp_by: str,
         partition_by: tuple[str, ...],
@@ -67,18 +76,22 @@ class StreamLog:
         self.partition_by = partition_by
         self.directory = table.directory
         self.late_directory = late_directory
+        self.rejected_directory = rejected_directory
         self._table = table
         self._lock = threading.RLock()
         state = table.log.state
         self._ingest: int = state.get("ingest", 0)
         self._rows_accepted: int = state.get("rows", 0)
-        self._late_rows: int = state.get("late_rows", 0)
+        numbers = [pa.field(name, pa.int64()) for name in (TS, SEQ)]
+        late_schema = pa.schema([*schema.to_arrow(), *numbers, pa.field(FRONTIER, pa.int64())])
+        self._late = AsideTable(late_directory, late_schema, FRONTIER, state.get("late"), state.get("late_rows", 0))
+        self._rejected = AsideTable(
+            rejected_directory, pa.schema([*DEAD_LETTER, *numbers]), TS, state.get("rejected"), state.get("rejected_rows", 0)
+        )
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no row at or after this instant has been dropped
-        self._late_to_publish: dict[str, Any] | None = state.get("late")
-        self._late: TimedTable[ChunkInfo] | None = self._opened_late() if late_directory.exists() else None
         committed = Frontier.from_json(state.get("frontier", {}), slack_us)
         self.frontier: Frontier = committed.after_advance(_read_advanced(self.directory))
-        self._publish_late()
+        self._publish_aside()
         self.sweep()
 
     @staticmethod
@@ -93,10 +106,10 @@ class StreamLog:
         partitioned = [pa.field(BUCKET, pa.int32())] if partition_by else []
         fields = pa.schema([*schema.to_arrow(), pa.field(TS, pa.int64()), pa.field(SEQ, pa.int64()), *partitioned])
         table = TimedTable.open(directory, fields, kind=ChunkInfo, time_column=TS, partitioned=bool(partition_by))
-        late_directory = location.late_dir(name)
         return StreamLog(
-            name, schema, table, late_directory, timestamp_by=timestamp_by, partition_by=tuple(partition_by), slack_us=slack_us
-        )
+            name, schema, table, location.late_dir(name), location.rejected_dir(name), timestamp_by=timestamp_by,
+            partition_by=tuple(partition_by), slack_us=slack_us,
+        )  # fmt: skip
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -111,28 +124,35 @@ class StreamLog:
             return last is not None and batch_id <= last
 
     def commit(
-        self, chunks: Sequence[ChunkInfo], late: Sequence[ChunkInfo], frontier: Frontier, *, batch: tuple[str, int] | None = None
-    ) -> bool:
+        self, chunks: Sequence[ChunkInfo], late: Sequence[ChunkInfo], frontier: Frontier, rejected: Sequence[ChunkInfo] = (), *,
+        batch: tuple[str, int] | None = None,
+    ) -> bool:  # fmt: skip
         """The chunks' rows are in the stream from here on.  False, and nothing changes, if the batch was committed before."""
         with self._lock:
             if batch is not None and self.is_committed(*batch):
                 self._table.delete_unnamed(chunks)
-                self._delete_late(late)
+                self._late.delete_unnamed(late)
+                self._rejected.delete_unnamed(rejected)
                 return False
-            self._publish_late()
+            self._publish_aside()
             moved = self._merged(frontier)
-            rows, late_rows = sum(chunk.rows for chunk in chunks), sum(chunk.rows for chunk in late)
-            pending = {"version": self.version + 1, "chunks": [chunk.to_json() for chunk in late]} if late else None
+            rows, late_rows, rejected_rows = (sum(chunk.rows for chunk in some) for some in (chunks, late, rejected))
+            # late rows leave the table by the frontier that they found, which lies between these bounds
+            behind = [replace(chunk, min_ts=NEVER_BEFORE, max_ts=moved.value) for chunk in late]
+            late_next = AsideTable.pending(behind, self.version + 1)
+            rejected_next = AsideTable.pending(rejected, self.version + 1)
             state = {
                 "frontier": moved.to_json(), "ingest": self._ingest, "rows": self._rows_accepted + rows,
-                "late_rows": self._late_rows + late_rows, "late": pending, "whole_from": self.whole_from,
+                "late_rows": self._late.rows + late_rows, "late": late_next, "rejected_rows": self._rejected.rows + rejected_rows,
+                "rejected": rejected_next, "whole_from": self.whole_from,
             }  # fmt: skip
             self._table.commit(state, chunks, {_source(batch[0]): batch[1]} if batch else None)
-            self.frontier, self._late_to_publish = moved, pending
+            self.frontier = moved
             self._rows_accepted += rows
-            self._late_rows += late_rows
+            self._late.committed(late_next, late_rows)
+            self._rejected.committed(rejected_next, rejected_rows)
             fault_point("stream.before_late")
-            self._publish_late()
+            self._publish_aside()
             return True
 
     def advance(self, frontier: Frontier) -> None:
@@ -153,7 +173,12 @@ class StreamLog:
     def late_chunks(self) -> list[ChunkInfo]:
         """Of the late table, whose directory is `late_directory`.  Their min_ts and max_ts bound _frontier, not _ts."""
         with self._lock:
-            return [] if self._late is None else sorted(self._late.index, key=lambda chunk: chunk.min_seq)
+            return self._late.chunks()
+
+    def rejected_chunks(self) -> list[ChunkInfo]:
+        """Of the dead letters, whose directory is `rejected_directory`.  Their _ts is the wall clock's."""
+        with self._lock:
+            return self._rejected.chunks()
 
     @property
     def version(self) -> int:
@@ -172,7 +197,12 @@ class StreamLog:
     @property
     def late_total(self) -> int:
         """Ever."""
-        return self._late_rows
+        return self._late.rows
+
+    @property
+    def rejected_total(self) -> int:
+        """Ever."""
+        return self._rejected.rows
 
     @property
     def bytes_total(self) -> int:
@@ -180,18 +210,18 @@ class StreamLog:
 
     # --- keeping it small ---------------------------------------------------------------------
 
-    def retain(self, horizon_ts: Micros) -> int:
-        """Drops chunks all of whose rows have _ts < horizon, and late rows that came when the frontier was below it; returns how many."""
+    def retain(self, horizon_ts: Micros, rejected_before: Micros = NEVER_BEFORE) -> int:
+        """Drops chunks all of whose rows have _ts < horizon, and late rows that came when the frontier was below it; returns how many.
+
+        Dead letters go by the wall clock, and by their number.
+        """
         with self._lock:
-            self._publish_late()
+            self._publish_aside()
             old = self._table.before(horizon_ts)
             if old:
                 self.whole_from = max(self.whole_from, horizon_ts)
                 self._table.drop(self._state(), old)
-            old_late = self._late.before(horizon_ts) if self._late else []
-            if self._late and old_late:
-                self._late.drop({}, old_late)
-            return len(old) + len(old_late)
+            return len(old) + self._late.retain(horizon_ts) + self._rejected.retain(rejected_before, MOST_REJECTED)
 
     def compact(
         self,
@@ -211,16 +241,19 @@ class StreamLog:
         apart = (lambda chunk: (chunk.bucket, chunk.max_ts // span_us)) if span_us else (lambda chunk: chunk.bucket)
         gone = 0
         for table in self._tables():
+            share = _DEAD_LETTER_FILES if table is self._rejected.table else 1
             with self._lock:
                 settled = [chunk for chunk in table.index if upto_seq is None or chunk.max_seq <= upto_seq]
-                groups = plan_compaction(settled, apart=apart, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in)
+                groups = plan_compaction(
+                    settled, apart=apart, small_bytes=small_bytes // share, target_bytes=target_bytes // share, fan_in=fan_in
+                )
             gone += sum(self._replaced(table, group, merge_chunks(table.directory, group)) for group in groups)
         return gone
 
     def _replaced(self, table: TimedTable[ChunkInfo], old: Sequence[ChunkInfo], new: ChunkInfo) -> int:
         fault_point("stream.merged")
         with self._lock:
-            self._publish_late()
+            self._publish_aside()
             if not table.still_holds(old):  # retention was faster
                 table.delete_unnamed([new])
                 return 0
@@ -245,14 +278,16 @@ class StreamLog:
     # --- inside -------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        assert self._late_to_publish is None
+        assert self._late.is_published
+        assert self._rejected.is_published
         return {
             "frontier": self.frontier.to_json(), "ingest": self._ingest, "rows": self._rows_accepted,
-            "late_rows": self._late_rows, "late": None, "whole_from": self.whole_from,
+            "late_rows": self._late.rows, "late": None, "rejected_rows": self._rejected.rows, "rejected": None,
+            "whole_from": self.whole_from,
         }  # fmt: skip
 
     def _tables(self) -> list[TimedTable[ChunkInfo]]:
-        return [self._table] if self._late is None else [self._table, self._late]
+        return [self._table, *(aside.table for aside in (self._late, self._rejected) if aside.table is not None)]
 
     def _merged(self, frontier: Frontier) -> Frontier:
         """The caller's frontier may be older than an advance that came meanwhile."""
@@ -260,26 +295,9 @@ class StreamLog:
         moved = moved if frontier.max_ts is None else moved.after_rows(frontier.max_ts)
         return moved if frontier.advanced is None else moved.after_advance(frontier.advanced)
 
-    def _publish_late(self) -> None:
-        """The late chunks of the last commit become rows of the late table, once."""
-        pending = self._late_to_publish
-        if pending is None:
-            return
-        self._late = self._late or self._opened_late()
-        published = self._late.log.transaction(_LATE_PUBLISHED)
-        if published is None or published < pending["version"]:
-            top = self.frontier.value
-            chunks = [replace(ChunkInfo.from_json(fields), min_ts=NEVER_BEFORE, max_ts=top) for fields in pending["chunks"]]
-            self._late.commit({}, chunks, {_LATE_PUBLISHED: pending["version"]})
-        self._late_to_publish = None
-
-    def _opened_late(self) -> TimedTable[ChunkInfo]:
-        extra = [pa.field(name, pa.int64()) for name in (TS, SEQ, FRONTIER)]
-        return TimedTable.open(self.late_directory, pa.schema([*self.schema.to_arrow(), *extra]), kind=ChunkInfo, time_column=FRONTIER)
-
-    def _delete_late(self, chunks: Sequence[ChunkInfo]) -> None:
-        for chunk in chunks:
-            (self.late_directory / chunk.path).unlink(missing_ok=True)
+    def _publish_aside(self) -> None:
+        self._late.publish()
+        self._rejected.publish()
 
 
 def _source(source_id: str) -> str:

@@ -62,6 +62,8 @@ STATEMENTS = [
     "TIMESTAMP BY ts SLACK 5 SECONDS IDLE TIMEOUT 30 SECONDS PARTITION BY sym, d RETAIN 2 HOURS "
     "FROM 'kafka' OPTIONS (subscribe 'trades', kafka.bootstrap.servers = 'a:1', x 5, y true, 'z z' -1.5)",
     "create stream if not exists s (at timestamp_ntz) from 'rate' retain 1 day timestamp by at",
+    "CREATE STREAM s (at TIMESTAMP) TIMESTAMP BY at ON ERROR FAIL MAX AHEAD 1 HOUR",
+    "CREATE STREAM s (at TIMESTAMP) MAX AHEAD 0 SECONDS ON ERROR REJECT TIMESTAMP BY at",
     "CREATE RELATION symbols (sym STRING PRIMARY KEY, sector STRING) FROM 'parquet' OPTIONS (path '/x')",
     "CREATE RELATION r (a INT, b INTERVAL DAY TO SECOND, PRIMARY KEY (a, b))",
     "INSERT INTO trades VALUES (TIMESTAMP '2020-01-01', 'A', 1.5, -1), (NULL, 'it''s', 1e3, 2L)",

@@ -14,7 +14,6 @@ from inline import open_inline
 from millstream.api import Database
 from millstream.core.errors import InstantPassed, TypeMismatch
 from millstream.core.instant import BEGINNING, LAST, parse_instant, to_micros
-from millstream.runtime.ingest import write_partition
 
 NANOSECONDS = 1_763_200_000_000_000_000
 
@@ -46,6 +45,8 @@ def test_text_outside_of_time(text: str) -> None:
 
 
 def test_rows_outside_of_time_are_refused(db: Database) -> None:
+    db.execute("DROP STREAM s")
+    db.execute("CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts ON ERROR FAIL")
     q = db.execute("SELECT i FROM s [RANGE 1 SECOND]")
     arrow = pa.table({"ts": pa.array([0, 2**61], pa.timestamp("us", "UTC")), "i": pa.array([1, 2], pa.int32())})
     for rows in ([(NANOSECONDS, 1)], [(0, 1), (BEGINNING - 1, 1)], arrow):
@@ -60,20 +61,17 @@ def test_rows_outside_of_time_are_refused(db: Database) -> None:
     assert db.execute("SHOW STREAMS").column("frontier").to_pylist() == [None, None], "that of s and that of SYS"
 
 
-def test_rows_of_sources_outside_of_time_are_late(db: Database) -> None:
+def test_rows_outside_of_time_are_rejected(db: Database) -> None:
     """As rows without a timestamp are; they neither reach the log nor move the frontier."""
     stamps = pa.array([5, 2**61, None, -(2**62), 7], pa.timestamp("us", "UTC"))
-    batch = pa.table({"ts": stamps, "i": pa.array([1, 2, 3, 4, 5], pa.int32())})
-    streams = db._engine.streams
-    plan = streams.begin("s", partitions=1)
-    streams.commit(plan, [write_partition(plan, 0, [batch])])
+    assert db.insert("s", pa.table({"ts": stamps, "i": pa.array([1, 2, 3, 4, 5], pa.int32())})) == 2
     q = db.execute("SELECT i FROM s [UNBOUNDED]")
     db.advance(7)
     db.flush()
     assert q.result().column("i").to_pylist() == [1, 5]
     (info,) = db.streams()
-    assert (info.rows, info.late, info.frontier) == (2, 3, 7)
-    assert sorted(db.execute("SELECT i FROM s.late").column("i").to_pylist()) == [2, 3, 4]
+    assert (info.rows, info.late, info.rejected, info.frontier) == (2, 0, 3, 7)
+    assert db.execute("SELECT source FROM s.rejected").column("source").to_pylist() == [f"insert, row {i}" for i in (1, 2, 3)]
 
 
 def test_flush_ends_at_the_last_instant(db: Database) -> None:

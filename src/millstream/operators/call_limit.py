@@ -1,0 +1,88 @@
+"""How long one call of a user's Python function may take, and what is left to say if it takes its process with it.
+
+    every eighth of the limit, SIGALRM ──► is it still the same call?  ── for as long as the limit ──► CallTimedOut, raised inside it
+    twice the limit without a look     ──► the process ends itself (faulthandler's thread needs no GIL)
+
+A call that goes on from row to row is never ended, however many rows there are.  Python's own loops end at once, and so do sleeps,
+locks and sockets.  Code in C that never comes back can only be ended with its process; only a process that has a note to leave does
+that, for whoever finds the note to know which call it was.  Only the main thread gets signals: that is where Spark's workers run
+their tasks.  Elsewhere there is no limit.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import math
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+
+LOOKS = 8
+"""So many times within the limit we look whether the call goes on."""
+_GRACE_S = 1.0
+
+
+class CallTimedOut(BaseException):
+    """Not an Exception: `except Exception` in the function must not swallow it.  Who catches even this, gets it again."""
+
+
+@dataclass
+class Process:
+    """This process, as far as calls are concerned."""
+
+    note: Path | None = None  # where it says which call it is in; None: nobody would look
+    owner: str = ""  # the query that calls
+
+
+PROCESS = Process()
+
+
+class CallLimit:
+    """Entered around the calls of one batch; `row` is the one that is being called.  `told` says which call it is."""
+
+    def __init__(self, seconds: float, told: str) -> None:
+        self.row = 0
+        self._seconds = seconds
+        self._told = told
+        self._seen = 0
+        self._since = 0.0
+        self._note = PROCESS.note
+        self._is_set = math.isfinite(seconds) and threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> CallLimit:
+        if self._note is not None:
+            self._note.parent.mkdir(parents=True, exist_ok=True)
+            self._note.write_text(json.dumps({"owner": PROCESS.owner, "told": self._told}))
+        if self._is_set:
+            self._since = self._began = time.monotonic()
+            self._handler = signal.signal(signal.SIGALRM, self._look)
+            self._timer = signal.setitimer(signal.ITIMER_REAL, self._seconds / LOOKS, self._seconds / LOOKS)
+            self._put_off_the_end()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._is_set:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._handler)
+            left, interval = self._timer
+            if left:  # somebody else's alarm goes on
+                signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._began), 1e-6), interval)
+        if self._note is not None:
+            faulthandler.cancel_dump_traceback_later()
+            self._note.unlink(missing_ok=True)
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.row != self._seen:
+            self._seen, self._since = self.row, now
+            self._put_off_the_end()
+        elif now - self._since >= self._seconds:
+            raise CallTimedOut
+
+    def _put_off_the_end(self) -> None:
+        if self._note is not None:
+            faulthandler.dump_traceback_later(2 * self._seconds + _GRACE_S, exit=True)
