@@ -28,6 +28,7 @@ from millstream.core.errors import (
     ArityMismatch,
     ConfigInvalid,
     FunctionFailed,
+    MillstreamError,
     NotSupported,
     OutOfMemory,
     PlanChanged,
@@ -38,7 +39,7 @@ from millstream.core.errors import (
 )
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
-from millstream.language.parser import parse
+from millstream.language.parser import parse, parse_one
 from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
@@ -52,7 +53,7 @@ from millstream.runtime.statistics import query_statistics
 from millstream.runtime.store_use import StoreUse
 from millstream.runtime.ticker import Ticker
 from millstream.spark.functions import declared_function
-from millstream.spark.session import create_session
+from millstream.spark.session import create_session, keep_calls_out_of_logs
 from millstream.spark.sources import Sources
 from millstream.spark.tick_jobs import SparkRunner
 from millstream.state.location import Location
@@ -114,6 +115,7 @@ def connect(
     _check_one_of("scheduler", scheduler, get_args(SchedulerName))
     _check_one_of("expiry", expiry, EXPIRIES)
     session = spark if spark is not None else create_session(master)
+    keep_calls_out_of_logs()
     cores = max(1, session.sparkContext.defaultParallelism)
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
     place = Location.open(temporary.name if temporary else str(location), buckets=buckets, new_buckets=cores)
@@ -215,9 +217,14 @@ class Database:
         ]
 
     def definition(self, name: str) -> str | None:
-        """The statement that made the stream, relation, query or sink of this name; None if there is none."""
+        """The statement that made the stream, relation, query or sink of this name, secrets hidden; None if there is none."""
         self._check_open()
         return self._statements.definition(_text(name, "a name"))
+
+    def is_defined(self, sql: str) -> bool:
+        """Whether this very CREATE statement made an object that is there."""
+        self._check_open()
+        return self._statements.is_defined(parse_one(_text(sql, "SQL")))
 
     def stores(self) -> list[StoreUse]:
         """The rows of streams that workers keep for windows, as of the last tick: one for all queries that share them."""
@@ -311,17 +318,22 @@ class Database:
         self._ticker.wake()
 
     def flush(self) -> None:
-        """Returns when all that was inserted is processed up to the frontier and committed."""
+        """Returns when all that was inserted is processed up to the frontier and committed, and sinks have it.
+
+        A sink that fails is not waited for, one that hangs ten seconds: SHOW SINKS tells.  They go on by themselves.
+        """
         self._check_open()
         self._engine.flush()
-        self._statements.deliver()
+        self._statements.sinks.follow()
+        self._statements.sinks.await_delivered()
 
     def await_drained(self) -> None:
         """Returns when every source is exhausted for now and all its rows are in the answers, the newest included."""
         self._check_open()
         if self._sources is not None:
             for name in self._sources.names:
-                self._sources.drain(name)
+                with self._secrets_hidden(name):
+                    self._sources.drain(name)
         for stream in self._engine.streams:
             if stream.log.frontier.max_ts is not None:
                 self._engine.streams.advance(stream.entry.name, stream.log.frontier.max_ts)
@@ -334,18 +346,22 @@ class Database:
         for stream in self._engine.streams:
             failure = self._sources.failure(stream.entry.name) if self._sources is not None else None
             if failure is not None:
-                raise failure
+                raise failure.hiding(stream.entry.options.secrets())
 
     # --- the end
 
     def close(self) -> None:
-        """Stop everything; what was committed is there when the location is opened again."""
+        """Stop everything; what was committed is there when the location is opened again.
+
+        Batches of sinks that are under way get five seconds; what does not end in them is delivered again next time, once.
+        """
         if self._closed:
             return
         self._closed = True
         if self._sources is not None:
             self._sources.stop_all()
         self._ticker.stop()
+        self._statements.sinks.close()
         try:
             self._engine.close()
             self._statements.close()
@@ -363,9 +379,16 @@ class Database:
     def _in_the_background(self, *, seldom: bool) -> None:
         """What the ticker does beside ticking: results and sinks follow the commits; now and then files are put in order."""
         self._engine.publish()
-        self._statements.deliver()
+        self._statements.sinks.follow()
         if seldom:
             self._engine.maintain()
+
+    @contextmanager
+    def _secrets_hidden(self, stream: str) -> Iterator[None]:
+        try:
+            yield
+        except MillstreamError as error:
+            raise error.hiding(self._engine.streams[stream].entry.options.secrets()) from None
 
     def _check_open(self) -> None:
         if self._closed:

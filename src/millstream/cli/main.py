@@ -22,6 +22,7 @@ from millstream.cli.run import run
 from millstream.cli.script_test import script_test
 from millstream.cli.shell import shell
 from millstream.core.errors import MillstreamError
+from millstream.core.secrets import hide
 
 INTERRUPTED = 130
 
@@ -74,9 +75,9 @@ def _fail(text: str) -> int:
 
 def _internal(error: Exception) -> str:
     if os.environ.get("MILLSTREAM_DEBUG"):
-        return traceback.format_exc().rstrip() + f"\n[INTERNAL] {type(error).__name__}: {error}"
+        return hide(f"{traceback.format_exc().rstrip()}\n[INTERNAL] {type(error).__name__}: {error}")
     hint = "This is a bug of Millstream. Run again with MILLSTREAM_DEBUG=1 and report what it shows, with the statement you ran."
-    return f"[INTERNAL] {type(error).__name__}: {error}\n  hint: {hint}"
+    return f"[INTERNAL] {type(error).__name__}: {hide(str(error))}\n  hint: {hint}"
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def _exists_already(db: Database, sql: str) -> bool:
     if not isinstance(statement, CreateStream | CreateRelation | CreateQuery | CreateSink):
         return False
     existing = db.definition(statement.name)
-    if existing is None or parse_one(existing) == statement:
+    if existing is None or db.is_defined(sql):
         return existing is not None
     raise AlreadyExists(
         f'"{statement.name}" exists already, with another definition',

@@ -13,6 +13,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from millstream.cli.statements import is_complete
+from millstream.core.secrets import hide_in_sql
 
 KEYWORDS = (
     "AND", "AS", "BEGIN", "BETWEEN", "BY", "CASE", "CAST", "CREATE", "DAYS", "DELETE", "DESCRIBE", "DISTINCT", "DROP", "DSTREAM",
@@ -52,6 +53,13 @@ def history_file() -> Path:
     return Path(base) / "millstream" / "history"
 
 
+class _SecretlessHistory(FileHistory):
+    """What is typed can be recalled as it was as long as the shell runs; the file never holds the secrets of its OPTIONS."""
+
+    def store_string(self, string: str) -> None:
+        super().store_string(hide_in_sql(string))
+
+
 def open_history(path: Path) -> History:
     """Kept in a file; a directory that cannot be written costs the history, not the shell."""
     try:
@@ -59,7 +67,7 @@ def open_history(path: Path) -> History:
         path.touch(mode=0o600)
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return _SecretlessHistory(str(path))
 
 
 def make_prompt(names: Callable[[], Iterable[str]]) -> PromptSession[str]:

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from millstream.core.secrets import hide, hide_in_sql, secret_ranges, shifted
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -26,7 +28,10 @@ class Span:
 
 
 class MillstreamError(Exception):
-    """Base of every error that Millstream raises on purpose."""
+    """Base of every error that Millstream raises on purpose.
+
+    What it says never holds a secret of the statement it is about.  `sql` is that statement as it was given.
+    """
 
     code: ClassVar[str] = "INTERNAL"
 
@@ -35,12 +40,23 @@ class MillstreamError(Exception):
         self.message = message
         self.hint = hint
         self.span = span
-        self.sql = sql
+        self.sql: str | None = None
+        if sql is not None:
+            self.in_sql(sql)
 
     def in_sql(self, sql: str) -> MillstreamError:
         """The same error, knowing the text its span points into (kept if it knows one already)."""
         if self.sql is None:
             self.sql = sql
+            self.hiding(sql[start:end] for start, end in secret_ranges(sql))
+        return self
+
+    def hiding(self, secrets: Iterable[str]) -> MillstreamError:
+        """The same error without these secrets in what it says."""
+        known = list(secrets)
+        self.message = hide(self.message, known) if known else self.message
+        self.hint = hide(self.hint, known) if known and self.hint else self.hint
+        self.args = (self.message,)
         return self
 
     def __str__(self) -> str:
@@ -63,11 +79,13 @@ def _underlined(sql: str | None, span: Span | None) -> list[str]:
     if sql is None or span is None or not sql.strip():
         return []
     start = max(0, min(span.start, len(sql)))
+    ranges = secret_ranges(sql)
+    sql, start, end = hide_in_sql(sql), shifted(ranges, start), shifted(ranges, span.end)
     line_start = sql.rfind("\n", 0, start) + 1
     line_end = sql.find("\n", start)
     line_end = len(sql) if line_end < 0 else line_end
     line = sql[line_start:line_end].replace("\t", " ")
-    width = max(1, min(span.end, line_end) - start)
+    width = max(1, min(end, line_end) - start)
     return [f"  {line}", "  " + " " * (start - line_start) + "^" * width]
 
 
@@ -198,6 +216,10 @@ class ConfigInvalid(ConfigError):
 
 class SourceFailed(ExecutionError):
     code = "SOURCE_FAILED"
+
+
+class SinkFailed(ExecutionError):
+    code = "SINK_FAILED"
 
 
 class FunctionFailed(ExecutionError):

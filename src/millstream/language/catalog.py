@@ -22,6 +22,7 @@ from millstream.core.errors import (
 )
 from millstream.core.instant import UNITS, Micros
 from millstream.core.schema import Field, Schema
+from millstream.core.secrets import Options
 from millstream.language.definitions import check_name, checked_relation, checked_stream
 from millstream.language.python_functions import check_function_name
 from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind, OnError
@@ -38,7 +39,7 @@ class StreamEntry:
     partition_by: tuple[str, ...] = ()
     retain_us: Micros | None = None
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     on_error: OnError = "reject"
     max_ahead_us: Micros | None = None  # before the wall clock
 
@@ -49,7 +50,7 @@ class RelationEntry:
     schema: Schema
     primary_key: tuple[str, ...] = ()
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class SinkEntry:
     name: str
     source: str
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
 
 
 SYSTEM_STREAM = StreamEntry(
@@ -178,13 +179,13 @@ class Catalog:
         schema, timestamp_by, partition_by = checked_stream(statement)
         entry = StreamEntry(
             statement.name, schema, timestamp_by, statement.slack_us, statement.idle_timeout_us, partition_by, statement.retain_us,
-            statement.format, dict(statement.options), statement.on_error, statement.max_ahead_us,
+            statement.format, statement.options, statement.on_error, statement.max_ahead_us,
         )  # fmt: skip
         return self._with(entry, statement)
 
     def with_relation(self, statement: CreateRelation) -> Catalog:
         schema, primary_key = checked_relation(statement)
-        return self._with(RelationEntry(statement.name, schema, primary_key, statement.format, dict(statement.options)), statement)
+        return self._with(RelationEntry(statement.name, schema, primary_key, statement.format, statement.options), statement)
 
     def with_query(self, statement: CreateQuery, fields: tuple[Field, ...], stored_as: tuple[str, ...], *, is_stream: bool) -> Catalog:
         """`fields` are the columns of the bound query."""
@@ -192,7 +193,7 @@ class Catalog:
 
     def with_sink(self, statement: CreateSink) -> Catalog:
         source = self.query(statement.source, statement.place("source"), statement.text)
-        return self._with(SinkEntry(statement.name, source.name, statement.format, dict(statement.options)), statement)
+        return self._with(SinkEntry(statement.name, source.name, statement.format, statement.options), statement)
 
     def with_function(self, function: PythonFunction) -> Catalog:
         """One of the same name is replaced; what was bound with it keeps it."""

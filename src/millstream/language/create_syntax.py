@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from millstream.core.errors import ParseError, Span, did_you_mean
 from millstream.core.instant import Micros
+from millstream.core.secrets import Options
 from millstream.language.cursor import Cursor
 from millstream.language.dialect import CqlParser
 from millstream.language.durations import parse_duration
@@ -64,7 +65,7 @@ class _Clauses:
         self.retain_us: Micros | None = None
         self.on_error: OnError = "reject"
         self.max_ahead_us: Micros | None = None
-        self.source: tuple[str | None, dict[str, str]] = (None, {})
+        self.source: tuple[str | None, Options] = (None, Options())
 
     def read(self) -> None:
         rules = {
@@ -212,7 +213,7 @@ def _relation(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateR
     cursor.wrapped(item)
     if not columns:
         raise ParseError(f'relation "{name}" has no columns', span=spans["name"], sql=cursor.sql)
-    format_, options = parse_source(cursor) if cursor.accept("FROM") else (None, {})
+    format_, options = parse_source(cursor) if cursor.accept("FROM") else (None, Options())
     cursor.finish(("FROM", "OPTIONS"))
     key = keys[0] if keys else ()
     return CreateRelation(name, tuple(columns), key, format_, options, if_not_exists, text=cursor.sql, spans=spans)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import TokenType
 
 from millstream.core.errors import ParseError
+from millstream.core.secrets import Options
 from millstream.language.cursor import Cursor, Name
 
 
-def parse_source(cursor: Cursor) -> tuple[str, dict[str, str]]:
+def parse_source(cursor: Cursor) -> tuple[str, Options]:
     """'format' [OPTIONS (key 'value', ...)]"""
     format_ = cursor.string("a format in quotes, such as 'kafka'")
-    options: dict[str, str] = {}
+    options = Options()
     if cursor.accept("OPTIONS"):
         for key, value in cursor.wrapped(lambda: _option(cursor)):
             if key.text.lower() in (known.lower() for known in options):

@@ -14,6 +14,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import MillstreamError, ParseError, Span, did_you_mean
+from millstream.core.secrets import secret_ranges
 from millstream.language.change_syntax import At, parse_at, parse_delete, parse_insert, parse_update, split_at
 from millstream.language.create_syntax import parse_create, refuse_tables
 from millstream.language.cursor import Cursor, token_span
@@ -120,7 +121,9 @@ def _statement(tokens: list[Token], sql: str) -> Statement:
     except Exception as error:
         # sqlglot's rules trip over damaged texts in many ways of their own; to the user all of them are one
         place = parser._curr or parser._prev
-        raise ParseError("the statement cannot be read", span=token_span(place) if place else Span(0, 1), sql=sql) from error
+        # and what they say of it may quote it
+        cause = None if secret_ranges(sql) else error
+        raise ParseError("the statement cannot be read", span=token_span(place) if place else Span(0, 1), sql=sql) from cause
 
 
 def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from millstream.core.errors import Span
 from millstream.core.instant import Micros
+from millstream.core.secrets import Options
 from millstream.plan.expiry import Expiry
 
 Kind = Literal["stream", "relation", "query", "sink"]
@@ -52,7 +53,7 @@ class CreateStream(_Statement):
     partition_by: tuple[str, ...] = ()
     retain_us: Micros | None = None
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     if_not_exists: bool = False
     on_error: OnError = "reject"
     max_ahead_us: Micros | None = None
@@ -64,7 +65,7 @@ class CreateRelation(_Statement):
     columns: tuple[ColumnDefinition, ...]
     primary_key: tuple[str, ...] = ()
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     if_not_exists: bool = False
 
 
@@ -88,7 +89,7 @@ class CreateSink(_Statement):
     name: str
     source: str
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     if_not_exists: bool = False
 
 

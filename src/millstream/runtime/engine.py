@@ -218,7 +218,7 @@ class Engine:
             stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
             stream.log.vacuum()
         for query, bound, kept_from in results:
-            query.changelog.fold(kept_from, is_stream=query.is_stream)
+            query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
             query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
             query.changelog.vacuum()
 
@@ -249,10 +249,13 @@ class Engine:
         return min([stream.frontier - _retention_us(stream), *map(_replayed_from, readers)])
 
     def _kept_from(self, query: RunningQuery) -> Micros:
-        """Changes of its answer up to this instant need not be known one by one: not by retention, not for a replay of who reads it."""
+        """Changes of its answer up to this instant need not be known one by one: not by retention, not by sinks, not for a replay of
+        who reads it.
+        """
         if query.retain_us is None:
             return NEVER_BEFORE
-        return min([query.at - query.retain_us, *(_replayed_from(reader) - 1 for reader in self._readers(query.name))])
+        needed = [query.at - query.retain_us, query.followed_to()]
+        return min([*needed, *(_replayed_from(reader) - 1 for reader in self._readers(query.name))])
 
     # --- the tick
 

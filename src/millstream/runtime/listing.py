@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.core.instant import NEVER_BEFORE, Micros, format_duration, format_instant
+from millstream.core.instant import NEVER_BEFORE, UNITS, Micros, format_duration, format_instant
 from millstream.core.schema import Field, type_name
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.runtime.engine import Engine
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.sinks.sinks import Sinks
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.state.chunk import read_chunk
 from millstream.state.stream_log import DEAD_LETTER
@@ -54,18 +55,36 @@ def list_queries(engine: Engine) -> pa.Table:
     )
 
 
-def list_sinks(catalog: Catalog) -> pa.Table:
+def list_sinks(engine: Engine, sinks: Sinks) -> pa.Table:
+    """`lag` is in seconds of event time: how far a sink is behind its query."""
+    entries = [entry for entry, _ in sinks]
+    deliveries = [delivery for _, delivery in sinks]
+    lags = [_lag(engine.queries[entry.source].at, delivery.delivered) for entry, delivery in sinks]
     return pa.table(
         {
-            "name": pa.array([entry.name for entry in catalog.sinks], pa.string()),
-            "source": pa.array([entry.source for entry in catalog.sinks], pa.string()),
-            "format": pa.array([entry.format for entry in catalog.sinks], pa.string()),
+            "name": pa.array([entry.name for entry in entries], pa.string()),
+            "source": pa.array([entry.source for entry in entries], pa.string()),
+            "format": pa.array([entry.format for entry in entries], pa.string()),
+            "state": pa.array([delivery.state for delivery in deliveries], pa.string()),
+            "delivered": pa.array([_instant(delivery.delivered) for delivery in deliveries], pa.string()),
+            "lag": pa.array(lags, pa.float64()),
+            "error": pa.array([delivery.error for delivery in deliveries], pa.string()),
         }
     )
 
 
+def _lag(frontier: Micros, delivered: Micros) -> float | None:
+    """None: nothing has been delivered yet, and something is there."""
+    if delivered == NEVER_BEFORE < frontier:
+        return None
+    return max(0, frontier - delivered) / UNITS["SECOND"]
+
+
 def describe(entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> pa.Table:
-    fields: list[Field] = [] if isinstance(entry, SinkEntry) else list(entry.schema)
+    if isinstance(entry, SinkEntry):
+        shown = entry.options.shown()
+        return pa.table({"option": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())})
+    fields: list[Field] = list(entry.schema)
     notes = [_note(entry, field) for field in fields]
     return pa.table(
         {

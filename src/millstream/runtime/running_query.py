@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
 from millstream.core.errors import MillstreamError
-from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, plan_id, sources, windows
@@ -105,6 +105,7 @@ class RunningQuery:
     dropped: bool = False
     error: MillstreamError | None = None
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
+    sink_positions: dict[str, Callable[[], Micros]] = field(default_factory=dict)  # by sink: up to where it has the changes
     stats: QueryStats = field(default_factory=QueryStats)
     _inputs: tuple[PhysicalPlan, dict[str, SourceExec]] | None = None
     _plan_id: tuple[PhysicalPlan, str] | None = None
@@ -167,6 +168,10 @@ class RunningQuery:
     @property
     def fields(self) -> tuple[Field, ...]:
         return answer_fields(self.bound, self.plan)
+
+    def followed_to(self) -> Micros:
+        """Every sink has the changes up to here."""
+        return min((position() for position in list(self.sink_positions.values())), default=LAST)
 
     def publish(self) -> None:
         """Bring its Delta table up to its last committed tick."""

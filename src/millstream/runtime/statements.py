@@ -6,7 +6,6 @@ database's and on disk.  So a statement that fails leaves nothing behind.
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +14,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.core.errors import ConfigInvalid, InstantPassed, InUse, MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.core.errors import InstantPassed, InUse, MillstreamError, NotSupported, Span, TypeMismatch
 from millstream.core.instant import LAST, Micros
 from millstream.core.schema import type_from_name, type_name
+from millstream.core.secrets import hide_in_sql
 from millstream.language import statements as ast
 from millstream.language.catalog import SYSTEM_STREAM, Catalog, Entry, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.expiry_syntax import with_default_expiry
@@ -33,7 +33,7 @@ from millstream.runtime.listing import describe, late_rows, list_queries, list_r
 from millstream.runtime.once import reads_only_finished, run_once
 from millstream.runtime.relations import Moment, effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery
-from millstream.runtime.sinks import Sink, open_sink
+from millstream.runtime.sinks.sinks import Sinks, resolved_options
 from millstream.state.catalog_file import CatalogEntry, CatalogFile
 
 
@@ -57,7 +57,7 @@ class Statements:
         self._sources = sources
         self._file = CatalogFile(engine.location.catalog_path)
         self._relations = engine.relations
-        self._sinks: dict[str, tuple[SinkEntry, Sink]] = {}
+        self.sinks = Sinks(engine)
         self._anonymous = 0
         self.catalog = Catalog.of_a_database()
 
@@ -158,16 +158,12 @@ class Statements:
             return self._relations.delete_rows(entry.name, rows, self._moment(entry.name, at))
 
     def definition(self, name: str) -> str | None:
-        """The statement that made the object of this name, None if there is no such object."""
-        return next((saved.sql for saved in self._file.entries if _names(parse_one(saved.sql), name)), None)
+        """The statement that made the object of this name, without its secrets; None if there is no such object."""
+        return next((hide_in_sql(saved.sql) for saved in self._file.entries if _names(parse_one(saved.sql), name)), None)
 
-    def deliver(self) -> None:
-        """Bring every sink up to its query's frontier."""
-        with self._engine.lock:
-            for entry, sink in self._sinks.values():
-                query = self._engine.queries.get(self.catalog.query(entry.source).name)
-                if query is not None and query.at > sink.delivered:
-                    sink.deliver(self._engine.changes(query, since=sink.delivered), query.at)
+    def is_defined(self, statement: ast.Statement) -> bool:
+        """Whether this very statement made an object that is there."""
+        return any(parse_one(saved.sql) == statement for saved in self._file.entries)
 
     # --- definitions
 
@@ -200,7 +196,7 @@ class Statements:
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
                 with _placed(statement, "format"):
-                    self._sinks[entry.name] = (entry, _opened_sink(entry))
+                    self.sinks.add(entry, reopening=reopening)
         return None
 
     def _open_stream(self, entry: StreamEntry, *, reopening: bool) -> None:
@@ -208,8 +204,10 @@ class Statements:
         if entry.format is None or self._sources is None:
             return
         try:
-            self._sources.start(entry)
+            options = resolved_options(f'stream "{entry.name}"', entry.options)
+            self._sources.start(replace(entry, options=options))
         except MillstreamError as error:
+            error.hiding(entry.options.secrets())
             if reopening:  # what the stream holds is there all the same
                 self._sources.note_failure(entry.name, error)
                 return
@@ -258,12 +256,12 @@ class Statements:
             case QueryEntry():
                 self._engine.drop_query(self._engine.queries[entry.name])
             case SinkEntry():
-                del self._sinks[entry.name]
+                self.sinks.drop(entry.name)
 
     def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
         readers = [query for query in self._engine.queries.values() if entry.name in query.inputs]
         users = [query.name for query in readers]
-        users += [sink.name for sink, _ in self._sinks.values() if sink.source == entry.name]
+        users += [sink.name for sink, _ in self.sinks if sink.source == entry.name]
         if users:
             # stopping frees a stream only from a query without a name: the others go on when the database is opened again
             unnamed = [query.name for query in readers if not query.is_saved]
@@ -338,7 +336,7 @@ class Statements:
             case "queries":
                 return list_queries(self._engine)
             case _:
-                return list_sinks(self.catalog)
+                return list_sinks(self._engine, self.sinks)
 
 
 @contextmanager
@@ -348,18 +346,9 @@ def _placed(statement: ast.CreateSink | ast.Drop | ast.InsertValues | ast.Update
         yield
     except MillstreamError as error:
         if error.span is None and error.sql is None:
-            error.span, error.sql = statement.place(part), statement.text
+            error.span = statement.place(part)
+            error.in_sql(statement.text)
         raise
-
-
-def _opened_sink(entry: SinkEntry) -> Sink:
-    try:
-        return open_sink(entry, sys.stdout)
-    except OSError as error:
-        raise ConfigInvalid(
-            f'sink "{entry.name}" cannot write to "{entry.options.get("path")}": {error.strerror or error}',
-            hint="Choose a directory that you may write to.",
-        ) from error
 
 
 def _refuse_system(entry: Entry, span: Span | None = None, sql: str | None = None) -> None:

@@ -82,6 +82,16 @@ def create_session(master: str) -> SparkSession:
         ) from error
 
 
+def keep_calls_out_of_logs() -> None:
+    """py4j logs every call to the JVM with its arguments at DEBUG: also `reader.option("password", ...)`.
+
+    Whoever sets this logger's own level to DEBUG wants to see them.
+    """
+    py4j = logging.getLogger("py4j")
+    if py4j.level == logging.NOTSET:
+        py4j.setLevel(logging.INFO)
+
+
 @contextmanager
 def errors_told_by_us() -> Iterator[None]:
     """PySpark logs every complaint about a query with a JVM's stack trace, on the screen.  Not what this thread does inside."""

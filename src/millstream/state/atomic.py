@@ -20,8 +20,9 @@ TEMPORARY = ".tmp-"
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
-def atomic_write(path: Path, data: bytes) -> None:
-    temporary = _written_temporary(path, data)
+def atomic_write(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """`mode` is what the file's permissions are at most; the process's umask takes away from it."""
+    temporary = _written_temporary(path, data, mode)
     fault_point("atomic.before_replace")
     os.replace(temporary, path)
     sync_directory(path.parent)
@@ -42,7 +43,7 @@ def create_exclusive(path: Path, data: bytes) -> None:
 def remove_temporaries(directory: Path) -> None:
     """What a crash in the middle of a write left in this directory.  Only for the one writer of the directory."""
     for path in directory.glob(TEMPORARY + "*"):
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -56,7 +57,10 @@ def remove_directory(directory: Path) -> None:
     except FileNotFoundError:
         return
     fault_point("atomic.directory_renamed")
-    shutil.rmtree(doomed, ignore_errors=True)
+    if doomed.is_symlink():  # what it points to is not ours
+        doomed.unlink()
+    else:
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def sync_file(path: Path) -> None:
@@ -72,10 +76,10 @@ def sync_directory(directory: Path) -> None:
     sync_file(directory)
 
 
-def _written_temporary(path: Path, data: bytes) -> Path:
+def _written_temporary(path: Path, data: bytes, mode: int = 0o666) -> Path:
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

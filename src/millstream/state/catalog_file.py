@@ -3,6 +3,7 @@
 {"next_id": 3, "statements": [{"id": 1, "sql": "CREATE STREAM ..."}, {"id": 2, "sql": "CREATE QUERY ...", "functions": {"f": "INT"}}]}
 
 Of the Python functions that a statement calls the file holds names and types; the functions themselves end with the program.
+Secrets in OPTIONS stand in it as they were given, so that only its owner may read it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class CatalogFile:
         statements = [
             {"id": entry.id, "sql": entry.sql, **({"functions": entry.functions} if entry.functions else {})} for entry in entries
         ]
-        atomic_write(self._path, json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode())
+        atomic_write(self._path, json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode(), mode=0o600)
         self._entries, self._next_id = entries, next_id
 
 

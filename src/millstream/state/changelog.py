@@ -14,10 +14,11 @@ base), the elements of a stream go.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, groupby
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -111,8 +112,35 @@ class Changelog:
         with self._lock:
             found = self._table.index.after(after, up_to)
         found = found if files is None else [file for file in files if file.max_ts > after and file.min_ts <= up_to]
-        rows = pa.concat_tables([read_output(self.directory, file) for file in sorted(found, key=_reading_order)] or [self._nothing()])
+        span = (after, up_to)
+        parts = [read_output(self.directory, file, between=span) for file in sorted(found, key=_reading_order)]
+        rows = pa.concat_tables(parts or [self._nothing()])
         return self._as_declared(_in_order(_between(rows, after, up_to)))
+
+    def read_some(self, since: Micros, until: Micros, most: int) -> tuple[pa.Table, Micros]:
+        """The first changes in (since, until], at most so many unless one instant has more, and up to where they are all there are.
+
+        Memory is that of the changes read, and a row group of each file that holds some.
+        """
+        with self._lock:
+            found = sorted(self._table.index.after(since, until), key=_reading_order)
+        taken: list[OutputFile] = []
+        upto, rows = until, 0
+        for segment in _segments(found):
+            size = sum(file.rows for file in segment)
+            if taken and rows + size > most:
+                upto = min(until, max(file.max_ts for file in taken))
+                break
+            taken, rows = [*taken, *segment], rows + size
+        if rows > most:
+            upto = _cut(self._instants(taken, since, upto), most, upto)
+        return self.read(since, upto, taken), upto
+
+    def _instants(self, files: Sequence[OutputFile], after: Micros, up_to: Micros) -> npt.NDArray[np.int64]:
+        """Of the changes in (after, up_to], in order."""
+        parts = [read_output(self.directory, file, [INSTANT], (after, up_to)).column(0).cast(pa.int64()).to_numpy() for file in files]
+        instants = np.sort(np.concatenate(parts))
+        return instants[np.searchsorted(instants, after, "right") : np.searchsorted(instants, up_to, "right")]
 
     def chunks_after(self, instant: Micros) -> list[ChunkInfo]:
         """Published files that may hold changes after the instant, for queries over this one.
@@ -135,8 +163,12 @@ class Changelog:
             for file in files
         ]
 
-    def fold(self, horizon: Micros, *, is_stream: bool, fewest: int = _FEWEST_TO_FOLD) -> bool:
+    def fold(
+        self, horizon: Micros, followed_to: Callable[[], Micros] = lambda: LAST, *, is_stream: bool, fewest: int = _FEWEST_TO_FOLD
+    ) -> bool:
         """Changes up to the horizon, as far as whole files hold them, are no longer known one by one.
+
+        `followed_to` is asked last of all: somebody may have come meanwhile who has not got there yet.
 
         Of a relation, its rows at that instant stay.  To add these up costs as much as there are, so it is done when as many changes came.
         """
@@ -150,7 +182,7 @@ class Changelog:
         base = [] if is_stream else self._netted(old, instant)
         fault_point("changelog.folded")
         with self._lock:
-            if not self._table.still_holds(old):
+            if not self._table.still_holds(old) or followed_to() < instant:
                 self._table.delete_unnamed(base)
                 return False
             before = self.whole_from, self.folded_to, self._base_rows
@@ -237,6 +269,14 @@ class Changelog:
 
 def _reading_order(file: OutputFile) -> tuple[Micros, str]:
     return file.min_ts, file.path
+
+
+def _cut(instants: npt.NDArray[np.int64], most: int, upto: Micros) -> Micros:
+    """The last instant that ends within the first `most` changes; the first one if none does."""
+    if len(instants) <= most:
+        return upto
+    whole = int(np.searchsorted(instants, instants[most], "left"))  # changes before the instant that is cut
+    return int(instants[max(whole - 1, 0)])
 
 
 def _segments(files: Sequence[OutputFile]) -> list[list[OutputFile]]:

@@ -9,6 +9,7 @@
     ticks/<number>.json          tick_record.py
     snapshots/<query>/           snapshot.py
     checkpoints/<name>/          Spark's own, for the source that fills a stream
+    sinks/<name>.json            how far a sink is that cannot be asked itself: the console
     exchange/                    scratch between the stages of a tick
 
 Only names and the lock live here; nothing that is inside those files.
@@ -51,7 +52,7 @@ class Location:
         root = _directory(path)
         lock = _locked(root)
         try:
-            for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "ticks"):
+            for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "sinks", "ticks"):
                 remove_temporaries(root / folder)
             remove_directory(root / "exchange")
             header = _header(root, buckets, new_buckets)
@@ -93,6 +94,9 @@ class Location:
     def checkpoint_dir(self, name: str) -> Path:
         return self.path / "checkpoints" / encode_name(name)
 
+    def sink_path(self, name: str) -> Path:
+        return self.path / "sinks" / f"{encode_name(name)}.json"
+
     @property
     def tick_dir(self) -> Path:
         return self.path / "ticks"
@@ -115,6 +119,9 @@ class Location:
 
     def drop_relation(self, name: str) -> None:
         remove_directory(self.relation_dir(name))
+
+    def drop_sink(self, name: str) -> None:
+        self.sink_path(name).unlink(missing_ok=True)
 
     def drop_query(self, name: str) -> None:
         for directory in (self.query_dir(name), self.snapshot_dir(name)):

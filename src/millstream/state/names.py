@@ -19,9 +19,12 @@ def encode_name(name: str) -> str:
     >>> encode_name("Trades"), encode_name("../a b")
     ('trades', '-2e-2e-2fa-20b')
     """
-    encoded = re.sub(rb"[^a-z0-9_]", lambda byte: b"-%02x" % byte[0][0], name.lower().encode()).decode()
+    try:
+        encoded = re.sub(rb"[^a-z0-9_]", lambda byte: b"-%02x" % byte[0][0], name.lower().encode()).decode()
+    except UnicodeEncodeError:
+        raise ConfigInvalid(f"the name {name[:40]!a} is not a text", hint="It holds half of a character.") from None
     if not encoded:
-        raise ConfigInvalid("a stream, relation or query cannot have an empty name")
+        raise ConfigInvalid("a stream, relation, query or sink cannot have an empty name")
     if len(encoded) > _LONGEST:
         raise ConfigInvalid(f'the name "{name[:40]}..." is too long', hint=f"Use a name of at most {_LONGEST} letters and digits.")
     return encoded

@@ -60,5 +60,9 @@ def _with_time(batch: SignedBatch, names: list[str]) -> pa.Table:
     return pa.Table.from_arrays([instant, pa.array(batch.sign), *batch.rows.columns], names=names)
 
 
-def read_output(directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None) -> pa.Table:
-    return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns)
+def read_output(
+    directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None, between: tuple[int, int] | None = None
+) -> pa.Table:
+    """`between` two instants (the first one excluded) more may be given than lies there, but nothing is missing."""
+    span = None if between is None else (INSTANT, *between)
+    return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns, between=span)

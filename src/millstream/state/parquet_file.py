@@ -21,6 +21,7 @@ checksums a flipped bit in the rows is an error, not an answer.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from millstream.core.errors import DataDamaged
+from millstream.core.instant import to_micros
 from millstream.state.disk_types import to_disk
 
 _ROW_GROUP = 1 << 20
@@ -65,24 +67,46 @@ def _levels_only_where_needed(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
-def read_parquet(path: Path, *, size: int, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """The columns asked for, in that order; DataDamaged if the file is not there, not whole or not what was written."""
+def read_parquet(
+    path: Path, *, size: int, rows: int, columns: Sequence[str] | None = None, between: tuple[str, int, int] | None = None
+) -> pa.Table:
+    """The columns asked for, in that order; DataDamaged if the file is not there, not whole or not what was written.
+
+    Of a large file, `between` leaves out row groups all of whose values in a column (with statistics) lie outside (low, high].
+    """
     try:
         if os.path.getsize(path) != size:
             raise DataDamaged(f'the file "{path}" has {os.path.getsize(path)} bytes, {size} were written', hint=_HINT)
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-        table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        groups = range(file.num_row_groups) if between is None else _groups_between(file.metadata, *between)
+        table = file.read_row_groups(list(groups), columns=None if columns is None else list(columns), use_threads=False)
         table = _nullable(table if columns is None else table.select(list(columns)))
     except FileNotFoundError as error:
         raise DataDamaged(f'the file "{path}" is missing', hint=_HINT) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise DataDamaged(f'the file "{path}" is damaged: {error}', hint=_HINT) from error
-    if table.num_rows != rows:
-        raise DataDamaged(f'the file "{path}" has {table.num_rows} rows, {rows} were written', hint=_HINT)
+    if file.metadata.num_rows != rows:
+        raise DataDamaged(f'the file "{path}" has {file.metadata.num_rows} rows, {rows} were written', hint=_HINT)
     return table
 
 
 _HINT = "Restore it from a backup; a file that Millstream named is never changed or removed by hand."
+
+
+def _groups_between(metadata: pq.FileMetaData, column: str, low: int, high: int) -> list[int]:
+    if metadata.num_row_groups <= 1:
+        return list(range(metadata.num_row_groups))
+    place = metadata.schema.names.index(column)
+    kept = []
+    for group in range(metadata.num_row_groups):
+        found = metadata.row_group(group).column(place).statistics
+        if found is None or not found.has_min_max or (_number(found.max) > low and _number(found.min) <= high):
+            kept.append(group)
+    return kept
+
+
+def _number(value: int | dt.datetime) -> int:
+    return to_micros(value) if isinstance(value, dt.datetime) else value
 
 
 def _is_text(arrow: pa.DataType) -> bool:

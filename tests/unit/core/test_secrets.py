@@ -1,0 +1,90 @@
+"""What is hidden, and what is not: every rule once."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.core.errors import ParseError, Span
+from millstream.core.secrets import Options, hide, hide_in_sql, is_secret_key
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "password", "PASSWORD", "kafka.ssl.keystore.password", "sslpassword", "passwd", "pwd", "secret", "client_secret", "clientSecret",
+        "token", "aws.session.token", "AWS_SECRET_ACCESS_KEY", "fs.s3a.access.key", "apiKey", "api-key", "key", "credentials",
+        "kafka.sasl.jaas.config", "ssl.key.passphrase", "basic.auth.user.info",
+    ],
+)  # fmt: skip
+def test_keys_of_secrets(key: str) -> None:
+    assert is_secret_key(key)
+    assert Options({key: "x"}).shown() == {key: "***"}
+
+
+@pytest.mark.parametrize(
+    "key", ["path", "url", "subscribe", "table", "keyspace", "maxFilesPerTrigger", "monkey", "bypass", "kafka.bootstrap.servers"]
+)
+def test_keys_of_what_may_be_seen(key: str) -> None:
+    assert not is_secret_key(key)
+
+
+def test_a_reference_to_the_environment_is_no_secret_but_what_it_stands_for_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLSTREAM_PW", "p@ss/word")
+    options = Options({"password": "${env:MILLSTREAM_PW}", "url": "postgresql://u:${env:MILLSTREAM_PW}@h/d"})
+    assert options.shown() == dict(options)
+    assert options.resolved() == {"password": "p@ss/word", "url": "postgresql://u:p%40ss%2Fword@h/d"}
+    assert "p@ss/word" in options.secrets()
+    assert repr(options.resolved()) == "{'password': '***', 'url': 'postgresql://u:***@h/d'}"
+    with pytest.raises(KeyError, match="MILLSTREAM_NOT_THERE"):
+        Options({"a": "${env:MILLSTREAM_NOT_THERE}"}).resolved()
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ("OPTIONS (url 'postgresql://u:p@h/d', password 'x')", "OPTIONS (url 'postgresql://u:***@h/d', password '***')"),
+        ("OPTIONS (url 'postgresql://u:a@b:c/d@h/d')", "OPTIONS (url 'postgresql://u:***@h/d')"),
+        ("OPTIONS (url 'postgresql://u:it''s@h/d')", "OPTIONS (url 'postgresql://u:***@h/d')"),
+        ("OPTIONS (url 'postgresql://h/d?user=u&password=p&x=1')", "OPTIONS (url 'postgresql://h/d?user=u&password=***&x=1')"),
+        ("OPTIONS (url 'host=h password=''a b'' user=u')", "OPTIONS (url 'host=h password=***"),
+        ("OPTIONS ('kafka.sasl.jaas.config' 'Login required password=\"p\";')", "OPTIONS ('kafka.sasl.jaas.config' '***')"),
+        ("OPTIONS (a.secret = 'x', path '/p')", "OPTIONS (a.secret = '***', path '/p')"),
+        ("OPTIONS (password /* mine */ 'x', path '/p')", "OPTIONS (password /* mine */ '***', path '/p')"),
+        ("OPTIONS (password 123, path '/p')", "OPTIONS (password ***, path '/p')"),
+        ("OPTIONS (password forgotten, path '/p')", "OPTIONS (password ***, path '/p')"),
+        ("OPTIONS (password 'one' 'two')", "OPTIONS (password '***' '***')"),
+        ("OPTIONS (password ('x'))", "OPTIONS (password ('***'))"),
+        ("OPTIONS (password, 'x')", "OPTIONS (password, '***')"),
+        ("OPTIONS (password 'never closed)", "OPTIONS (password '***"),
+        ("OPTIONS (url 'postgresql://u:never closed", "OPTIONS (url 'postgresql://u:***"),
+        ("CREATE STREAM s (key STRING, token INT) TIMESTAMP BY ts FROM 'rate'", None),
+        ("CREATE STREAM s (key STRING) FROM 'rate' OPTIONS (n 1) PARTITION BY key RETAIN 2 HOURS", None),
+        ("OPTIONS (url 'http://host:8080/path', password '${env:PW}')", None),
+    ],
+)  # fmt: skip
+def test_texts_of_statements(sql: str, shown: str | None) -> None:
+    sql = sql if sql.startswith("CREATE") else f"CREATE SINK o FROM q INTO 'x' {sql}"
+    hidden = hide_in_sql(sql)
+    assert hidden.startswith(sql if shown is None else f"CREATE SINK o FROM q INTO 'x' {shown}")
+
+
+def test_queries_have_columns_called_key() -> None:
+    sql = "SELECT key, token FROM trades WHERE key = 'x' AND token = 5"
+    assert hide_in_sql(sql) == sql
+
+
+def test_the_caret_stays_below_its_word() -> None:
+    sql = "CREATE SINK o FROM q INTO 'x' OPTIONS (password 'a very long secret', pth '/p')"
+    start = sql.index("pth")
+    shown = str(ParseError("no", span=Span(start, start + 3), sql=sql)).splitlines()
+    assert shown[1][shown[2].index("^") :][: shown[2].count("^")] == "pth"
+    start = sql.index("'a very")
+    shown = str(ParseError("no", span=Span(start, start + 20), sql=sql)).splitlines()
+    assert shown[1][shown[2].index("^") :][: shown[2].count("^")] == "'***'"
+
+
+def test_messages_are_freed_of_what_they_quote_whole_or_cut_off() -> None:
+    secret = "correct horse battery staple"
+    assert hide(f"near '{secret}' and '{secret[:12]}...'", [secret]) == "near '***' and '***...'"
+    assert hide("the pw ab is in cabin", ["ab"]) == "the pw *** is in cabin"
+    assert hide("connection to postgresql://u:pw@h:5/d failed, password=x") == "connection to postgresql://u:***@h:5/d failed, password=***"

@@ -1,0 +1,170 @@
+"""Files of changes: nothing twice, nothing lost, also across restarts, and nobody else's directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from inline import open_inline
+from millstream.api import Database
+from millstream.core.errors import ConfigInvalid, NotSupported
+from unit.sinks.workload import DDL, QUERY, changes, delivered, feed, run
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv", "json", "delta"])
+def test_every_change_arrives_once_also_across_restarts(format_: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = f"INTO '{format_}' OPTIONS (path '{out}')"
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}; CREATE SINK o FROM q {sink}")
+        db.insert("s", [(i, "a", i) for i in range(6)])
+        db.flush()
+    for _ in range(2):
+        run(tmp_path / "db", sink)
+    expected = changes(tmp_path / "db")
+    found = delivered(out, format_)
+    assert len(found) > 50
+    assert found == (sorted(expected, key=str) if format_ == "delta" else expected)
+    assert list(out.glob(".*")) == []
+
+
+def opened(path: Path, out: Path) -> Database:
+    db = open_inline(path)
+    db.execute(f"{DDL}; {QUERY}; CREATE SINK o FROM q INTO 'parquet' OPTIONS (path '{out}')")
+    return db
+
+
+def test_files_that_are_taken_away_are_not_delivered_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with opened(tmp_path / "db", out) as db:
+        feed(db)
+    taken = sorted(out.glob("changes-*"))
+    for path in taken:
+        path.unlink()
+    with open_inline(tmp_path / "db") as db:
+        db.insert("s", [(70, "late", 1)])
+        db.advance(71)
+        db.flush()
+    assert len(taken) > 1
+    (left,) = out.glob("changes-*")
+    assert left.name > taken[-1].name
+
+
+def test_a_dropped_sink_goes_on_under_its_name_with_other_options(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with opened(tmp_path / "db", out) as db:
+        db.insert("s", [(1, "a", 1), (2, "b", 2)])
+        db.flush()
+        db.execute(f"DROP SINK o; CREATE SINK o FROM q INTO 'parquet' OPTIONS (path '{out}/../out')")
+        db.insert("s", [(9, "c", 1)])
+        db.advance(9)
+        db.flush()
+        rows = [row for path in sorted(out.glob("changes-*")) for row in pq.read_table(path).to_pylist()]
+        assert rows == db.query("q").changes().to_pylist()
+
+
+def test_a_directory_belongs_to_one_sink(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with opened(tmp_path / "db", out) as db:
+        feed(db)
+        with pytest.raises(ConfigInvalid, match="another sink"):
+            db.execute(f"CREATE SINK p FROM q INTO 'parquet' OPTIONS (path '{out}')")
+        db.execute(f"DROP SINK o; DROP QUERY q; {QUERY}")
+        with pytest.raises(ConfigInvalid, match="another sink"):  # the same name, but another query
+            db.execute(f"CREATE SINK o FROM q INTO 'parquet' OPTIONS (path '{out}')")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "changes-00000000000000000001.csv").touch()
+    with open_inline(tmp_path / "db") as db, pytest.raises(ConfigInvalid, match="another sink"):
+        db.execute(f"CREATE SINK o FROM q INTO 'csv' OPTIONS (path '{foreign}')")
+
+
+def test_left_over_temporaries_go(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".changes-00000000000000000007.parquet.tmp").write_text("half")
+    with opened(tmp_path / "db", out) as db:
+        feed(db)
+    assert not list(out.glob(".*"))
+
+
+def test_a_sink_may_come_long_after_its_query(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}")
+        feed(db)
+        db.execute("CREATE QUERY young AS SELECT k FROM s [RANGE 7 MICROSECONDS]")
+        for name in ("q", "young"):
+            db.execute(f"CREATE SINK o_{name} FROM {name} INTO 'parquet' OPTIONS (path '{out / name}')")
+        db.flush()
+        for name in ("q", "young"):
+            (path,) = (out / name).glob("changes-*")
+            assert pq.read_table(path).to_pylist() == db.query(name).changes().to_pylist()
+
+
+def test_every_type_in_json_and_csv(tmp_path: Path) -> None:
+    with open_inline(tmp_path / "db") as db:
+        db.execute(DDL)
+        db.execute(
+            """CREATE QUERY q AS SELECT k, CAST(v AS DECIMAL(30,2)) / 3 AS d, array(v, NULL) AS a, CAST(k AS BINARY) AS b, v AS v,
+            ts AS ts, named_struct('x', v) AS st, CAST('NaN' AS DOUBLE) AS f, INTERVAL 1 SECOND AS i, 1 AS v FROM s"""
+        )
+        for format_ in ("json", "csv"):
+            db.execute(f"CREATE SINK {format_} FROM q INTO '{format_}' OPTIONS (path '{tmp_path / format_}')")
+        db.insert("s", [(1, 'a"b,\n', 7), (2, None, None)])
+        db.advance(2)
+        db.flush()
+        assert [row["error"] for row in db.execute("SHOW SINKS").to_pylist()] == [None, None]  # type: ignore[union-attr]
+    (lines,) = (tmp_path / "json").glob("changes-*")
+    first, second = (json.loads(line) for line in lines.read_text().splitlines())
+    assert first == {
+        "instant": "1970-01-01T00:00:00.000001Z", "diff": 1, "k": 'a"b,\n', "d": 2.333333, "a": [7, None],
+        "b": first["b"], "v": 7, "ts": "1970-01-01T00:00:00.000001Z", "st": {"x": 7}, "f": "nan", "i": 1_000_000, "v_2": 1,
+    }  # fmt: skip
+    assert (second["k"], second["v"], second["d"]) == (None, None, None)
+    (table,) = (tmp_path / "csv").glob("changes-*")
+    text = table.read_text()
+    assert '"a""b,\n"' in text
+    assert '"[7,null]"' in text
+    assert r"\x6122622c0a" in text
+
+
+def test_wrong_sinks_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    inside = tmp_path / "db" / "queries" / "q"
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}")
+        for kind, match, sink in [
+            (NotSupported, "no sink of format", "INTO 'carrier pigeon'"),
+            (ConfigInvalid, "needs a path", "INTO 'parquet'"),
+            (ConfigInvalid, "needs a path", "INTO 'delta'"),
+            (ConfigInvalid, 'no option "pth"', "INTO 'csv' OPTIONS (pth '/tmp/x')"),
+            (ConfigInvalid, "inside the database", f"INTO 'csv' OPTIONS (path '{inside}')"),
+            (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path '{tmp_path}/x/../db/y')"),
+            (ConfigInvalid, "which is not set", "INTO 'csv' OPTIONS (path '${env:MILLSTREAM_NOWHERE}')"),
+        ]:
+            with pytest.raises(kind, match=match):
+                db.execute(f"CREATE SINK o FROM q {sink}")
+        assert db.execute("SHOW SINKS").num_rows == 0
+    open_inline(tmp_path / "db").close()
+
+
+def test_the_changelogs_parts_are_whole_instants(tmp_path: Path) -> None:
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}")
+        feed(db)
+        query = db.query("q")
+        log, everything = query._running.changelog, query.changes()
+        for most in (1, 2, 3, 10, 1000):
+            parts, at = [], -1
+            while at < query.frontier:
+                part, upto = log.read_some(at, query.frontier, most)
+                assert upto > at
+                instants = part.column(0).unique()
+                assert part.num_rows <= most or len(instants) == 1
+                parts.append(part)
+                at = upto
+            assert pa.concat_tables(parts).to_pylist() == everything.to_pylist()
