@@ -236,3 +236,13 @@ class OutOfMemory(ExecutionError):
 
 class DataDamaged(ExecutionError):
     code = "DATA_DAMAGED"
+
+
+class StorageFailed(ExecutionError):
+    """The file system did not take what had to be written; none of it has happened."""
+
+    code = "STORAGE_FAILED"
+
+
+class DiskFull(StorageFailed):
+    code = "DISK_FULL"

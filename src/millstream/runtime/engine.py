@@ -7,20 +7,20 @@ of the results follow the records, at the latest when someone looks.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported, PlanChanged
+from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported, PlanChanged, StorageFailed
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, sources
@@ -32,13 +32,12 @@ from millstream.runtime.output_delay import releases
 from millstream.runtime.relations import Relations
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields
+from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, answer_fields, inputs_of
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.store_use import StoreUse, used_stores
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.runtime.system_stream import SystemStream
 from millstream.runtime.tick import InputLog, Logs, Outcome, Span, TickRun, can_look_back, failed, span_forward, span_replay
-from millstream.state.atomic import atomic_write
 from millstream.state.changelog import Changelog
 from millstream.state.location import Location
 from millstream.state.snapshot import prune_snapshots
@@ -100,40 +99,49 @@ class Engine:
     ) -> RunningQuery:
         """A new standing query.  Over streams that have come somewhere already it answers at once, from what they retain."""
         with self.lock:
-            query = self.add_query(name, incarnation, bound, plan, retain_us)
-            query.created_at = self.frontier_of(query)
-            if query.created_at > NEVER_BEFORE:
-                if query.is_saved:
-                    atomic_write(self._began_path(name), json.dumps({"created_at": query.created_at}).encode())
-                self.ensure_started(query)
+            try:
+                query = self.add_query(name, incarnation, bound, plan, retain_us, began=self._frontier_over(inputs_of(plan)))
+                if query.created_at > NEVER_BEFORE:
+                    self.ensure_started(query)
+            except MillstreamError:
+                self._undo_create(name)
+                raise
             if query.error is not None:
                 self.drop_query(query)
                 raise query.error
             return query
 
+    def _undo_create(self, name: str) -> None:
+        if name in self.queries:
+            self.drop_query(self.queries[name])
+        else:
+            self.location.drop_query(name)
+
     def add_query(
-        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None
-    ) -> RunningQuery:
-        """A standing query; one that has run before goes on where its last committed tick left it."""
+        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None,
+        *, began: Micros = NEVER_BEFORE,
+    ) -> RunningQuery:  # fmt: skip
+        """A standing query; one that has run before goes on where its last committed tick left it, others begin at `began`."""
         with self.lock:
-            changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=self._tick)
-            began = _read_began(self._began_path(name))
-            query = RunningQuery(
-                name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), began, retain_us
-            )  # fmt: skip
-            self.system.open_for(query.inputs)
-            query.waits_for = _absent_functions(plan)
             last = self._ticks.last
+            # not self._tick: a number that no record has is used again after a restart
+            after_tick = -1 if last is None else last.tick
+            changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=after_tick, began=began)
+            query = RunningQuery(
+                name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), changelog.began, retain_us
+            )  # fmt: skip
+            query.waits_for = _absent_functions(plan)
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True
                 if incarnation in last.snapshots:
-                    query.snapshot = SnapshotRef.from_json(last.snapshots[incarnation])
+                    query.snapshot = self._located(SnapshotRef.from_json(last.snapshots[incarnation]))
                 # a crash may have come between a tick's commit and its place in the Delta table; publishing twice does nothing
                 query.unpublished = [
                     (record.tick, record.outputs[incarnation]) for record in self._ticks.records if incarnation in record.outputs
                 ]
                 query.publish()
-                changelog.sweep()
+            changelog.sweep()
+            self._prune_snapshots(query)
             self.queries[name] = query
             return query
 
@@ -152,24 +160,22 @@ class Engine:
             if query.stopped:
                 return
             query.stopped = True
-            query.publish()
+            if not query.dropped:
+                query.publish()
             if not query.is_saved:
                 self._forget(query)
             self.committed.notify_all()
 
     def drop_query(self, query: RunningQuery) -> None:
         with self.lock:
-            self.stop_query(query)
             query.dropped = True
+            self.stop_query(query)
             self._forget(query)
             self.location.drop_query(query.name)
 
     def _forget(self, query: RunningQuery) -> None:
         if self.queries.get(query.name) is query:
             del self.queries[query.name]
-
-    def _began_path(self, name: str) -> Path:
-        return self.location.query_dir(name) / "_began.json"
 
     def ensure_started(self, query: RunningQuery) -> None:
         """A new query's first tick, if it has not been yet, after those of the queries that it reads."""
@@ -190,12 +196,17 @@ class Engine:
         with self.lock:
             running = [query for query in self._running() if query.started and query.fed]
             stale = [query for query in running if query.snapshot is None or query.snapshot.at != query.at]
-            if stale:
-                self._run_tick(stale, snapshot=True)
-            self.publish()
+            try:
+                if stale:
+                    self._run_tick(stale, snapshot=True)
+                self.publish()
+            except StorageFailed as error:
+                # what is committed is there; the next run has more to replay and to publish
+                log.warning("the database is closed without snapshots", extra={"reason": error.message})
             for query in list(self.queries.values()):
-                self.stop_query(query)
+                query.stopped = True
                 query.changelog.close()
+            self.committed.notify_all()
             for stream in self.streams.everything:
                 stream.log.close()
 
@@ -208,19 +219,24 @@ class Engine:
             streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
             results = [(query, self._taken_in(query.name), self._kept_from(query)) for query in self.queries.values()]
             self._ticks.prune(self._tick - KEPT_TICKS)
-            self._prune_snapshots()
+            for query in self.queries.values():
+                if query.snapshot is not None:
+                    self._prune_snapshots(query)
             for name in self.relations:
                 settled = self._settled(name)
-                self.relations.bring_to(name, self.earliest_change(name))
-                self.relations.maintain(name, settled, self._taken_in(name))
+                with _damage_told(f'relation "{name}"'):
+                    self.relations.bring_to(name, self.earliest_change(name))
+                    self.relations.maintain(name, settled, self._taken_in(name))
         # merging reads and writes files: nobody has to wait for it
         for stream, bound in streams:
-            stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
-            stream.log.vacuum()
+            with _damage_told(f'stream "{stream.entry.name}"'):
+                stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
+                stream.log.vacuum()
         for query, bound, kept_from in results:
-            query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
-            query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
-            query.changelog.vacuum()
+            with _damage_told(f'query "{query.name}"'):
+                query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
+                query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
+                query.changelog.vacuum()
 
     def _readers(self, name: str) -> list[RunningQuery]:
         return [query for query in self.queries.values() if name in query.inputs]
@@ -235,14 +251,18 @@ class Engine:
         known += [query.snapshot.at if query.snapshot else query.at for query in self._readers(relation)]
         return min(known, default=NEVER_BEFORE)
 
-    def _prune_snapshots(self) -> None:
+    def _located(self, snapshot: SnapshotRef) -> SnapshotRef:
+        """Records name it from the location on, which may have been moved or copied since."""
+        return replace(snapshot, stem=str(self.location.path / snapshot.stem))
+
+    def _unlocated(self, snapshot: SnapshotRef) -> SnapshotRef:
+        return replace(snapshot, stem=str(Path(snapshot.stem).relative_to(self.location.path)))
+
+    def _prune_snapshots(self, query: RunningQuery) -> None:
         """Only the last snapshot of a query is ever read."""
-        for query in self.queries.values():
-            if query.snapshot is not None:
-                files = [
-                    fragment_file.name for fragment_file in Path(query.snapshot.stem).parent.glob(f"{Path(query.snapshot.stem).name}-*")
-                ]
-                prune_snapshots(self.location.snapshot_dir(query.name), keep=files)
+        stem = Path(query.snapshot.stem) if query.snapshot is not None else None
+        files = [file.name for file in stem.parent.glob(f"{stem.name}-*")] if stem is not None else []
+        prune_snapshots(self.location.snapshot_dir(query.name), keep=files)
 
     def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
         """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""
@@ -296,7 +316,11 @@ class Engine:
 
     def frontier_of(self, query: RunningQuery) -> Micros:
         """The least frontier of the streams and queries that it reads; relations hold nothing back."""
-        frontiers = [self._frontier(source) for source in query.inputs.values() if source.kind != "relation"]
+        return self._frontier_over(query.inputs)
+
+    def _frontier_over(self, inputs: Mapping[str, SourceExec]) -> Micros:
+        self.system.open_for(inputs)
+        frontiers = [self._frontier(source) for source in inputs.values() if source.kind != "relation"]
         if frontiers:
             return min(frontiers)
         greatest = self.streams.greatest_frontier
@@ -341,14 +365,29 @@ class Engine:
                     logs[source.name] = self.queries[source.name].changelog
         return logs
 
+    def _logs_of_each(self, queries: Sequence[RunningQuery]) -> Logs:
+        """The same; a query stops alone if something that it reads is damaged."""
+        logs: dict[str, InputLog] = {}
+        for query in queries:
+            try:
+                logs.update(self._logs([query]))
+            except DataDamaged as error:
+                self._fail(query, error)
+        return logs
+
     def _run_tick(self, due: list[RunningQuery], *, snapshot: bool) -> TickReport:
         started = time.perf_counter()
         self._tick += 1
         run = self._new_run()
-        outcomes = self._outcomes(run, due, snapshot=snapshot)
-        self._stores |= run.stores
-        self._commit([outcome for outcome in outcomes if outcome.error is None])
-        shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
+        try:
+            outcomes = self._outcomes(run, due, snapshot=snapshot)
+            self._stores |= run.stores
+            self._commit([outcome for outcome in outcomes if outcome.error is None])
+        except StorageFailed:
+            run.delete_files()
+            raise
+        finally:
+            shutil.rmtree(self.location.exchange_dir / str(self._tick), ignore_errors=True)
         report = TickReport(
             self._tick, time.perf_counter() - started, sum(o.rows_in for o in outcomes), sum(o.rows_out for o in outcomes), len(outcomes)
         )
@@ -361,16 +400,23 @@ class Engine:
         """Replays what has no caches, then steps everything; a query that fails, fails alone."""
         cold = [query for query in due if query.started and not query.fed]
         self._replay(run, cold)
-        due = [query for query in due if query.error is None]
-        frontiers = [self.frontier_of(query) for query in due]  # streams may move meanwhile: what relations get up to here comes after
-        logs = self._logs(due)
-        forward = (span_forward(query, logs, frontier) for query, frontier in zip(due, frontiers, strict=True))
+        # streams may move meanwhile: what relations get up to here comes after
+        frontiers = {query.name: self.frontier_of(query) for query in due if query.error is None}
+        logs = self._logs_of_each([query for query in due if query.error is None])
+        forward = [span_forward(query, logs, frontiers[query.name]) for query in due if query.error is None]
         spans = [self._with_snapshot(self._with_releases(span), snapshot) for span in forward]
         outcomes = self._run_caught_up(run, spans)
-        for outcome in outcomes:
-            if outcome.error is not None or outcome.missing:
-                self._fail(outcome.span.query, failed(outcome))
+        self._fail_all(outcome for outcome in outcomes if outcome.error is not None or outcome.missing)
         return [outcome for outcome in outcomes if not outcome.missing]
+
+    def _fail_all(self, outcomes: Iterable[Outcome]) -> None:
+        """A query that fails, fails alone; what the file system does not take is nobody's fault: then there is no tick."""
+        errors = [(outcome.span.query, failed(outcome)) for outcome in outcomes]
+        for _, error in errors:
+            if isinstance(error, StorageFailed):
+                raise error
+        for query, error in errors:
+            self._fail(query, error)
 
     def _run_caught_up(self, run: TickRun, spans: list[Span]) -> list[Outcome]:
         """Runs the spans; queries that have lost their caches are replayed first, and again if tasks keep moving between processes."""
@@ -395,14 +441,27 @@ class Engine:
 
     def _replay(self, run: TickRun, queries: list[RunningQuery]) -> None:
         """Their caches as of their frontiers, from snapshots and the log."""
-        logs = self._logs(queries)
-        for query in queries:
+        logs = self._logs_of_each(queries)
+        for query in [query for query in queries if query.error is None]:
             self._fit_snapshot(query, {name: logs[name] for name in query.inputs})
-        for outcome in run.run([span_replay(query, logs) for query in queries if query.error is None]):
-            if outcome.error is not None or outcome.missing:
-                self._fail(outcome.span.query, failed(outcome))
-            else:
+        outcomes = run.run([span_replay(query, logs) for query in queries if query.error is None])
+        again = [query for outcome in outcomes if self._lost_snapshot(query := outcome.span.query, outcome, logs)]
+        outcomes = [outcome for outcome in outcomes if outcome.span.query not in again]
+        outcomes += run.run([span_replay(query, logs) for query in again])
+        self._fail_all(outcome for outcome in outcomes if outcome.error is not None or outcome.missing)
+        for outcome in outcomes:
+            if outcome.span.query.error is None:
                 outcome.span.query.fed = dict(outcome.span.fed)
+
+    def _lost_snapshot(self, query: RunningQuery, outcome: Outcome, logs: Logs) -> bool:
+        """Its snapshot is damaged, but the logs still hold all that it was made of; then it gets another at the next tick."""
+        if query.snapshot is None or not isinstance(outcome.error, DataDamaged):
+            return False
+        if not can_look_back(query, {name: logs[name] for name in query.inputs}):
+            return False
+        log.warning("a snapshot cannot be read, replaying the log", extra={"query": query.name, "reason": outcome.error.message})
+        query.snapshot, query.looks_back, query.ticks_since_snapshot = None, True, SNAPSHOT_TICKS
+        return True
 
     def _fit_snapshot(self, query: RunningQuery, logs: Logs) -> None:
         """A snapshot of other operators or another number of buckets is of no use.
@@ -474,7 +533,7 @@ class Engine:
             key = outcome.span.query.incarnation
             frontiers[key] = outcome.span.frontier
             if outcome.snapshot is not None:
-                snapshots[key] = _snapshot(outcome).to_json()
+                snapshots[key] = self._unlocated(_snapshot(outcome)).to_json()
             if outcome.outputs:
                 outputs[key] = outcome.outputs
         versions = {stream.entry.name: stream.log.version for stream in self.streams.everything}
@@ -605,14 +664,13 @@ def _check_kept(query: RunningQuery, at: Micros) -> None:
         )
 
 
-def _read_began(path: Path) -> Micros:
-    """Of a query that was created when its streams had already come somewhere; all others tell everything from the beginning."""
+@contextmanager
+def _damage_told(what: str) -> Iterator[None]:
+    """Files that cannot be read stay as they are; the others are looked after all the same."""
     try:
-        return int(json.loads(path.read_bytes())["created_at"])
-    except FileNotFoundError:
-        return NEVER_BEFORE
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error
+        yield
+    except DataDamaged as error:
+        log.error("damaged files are left alone", extra={"where": what, "reason": error.message})
 
 
 def _retention_us(stream: OpenStream) -> Micros:

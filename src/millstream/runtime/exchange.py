@@ -16,6 +16,8 @@ from millstream.core.errors import DataDamaged
 from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.plan.physical import ByKey, Distribution
+from millstream.state.atomic import writing
+from millstream.state.fault import fault_point
 
 TS_COLUMN = "_ts"
 SEQ_COLUMN = "_seq"
@@ -75,10 +77,13 @@ def _with_columns(rows: pa.RecordBatch, extra: Mapping[str, Instants | Signs]) -
 
 
 def _write(path: str, batches: Sequence[pa.RecordBatch]) -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+    fault_point("exchange.before_write")
+    with writing(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    fault_point("exchange.after_write")
 
 
 def _read(path: str, bucket: int) -> pa.RecordBatch:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.errors import SourceFailed
+from millstream.core.errors import SourceFailed, StorageFailed
 from millstream.core.instant import Micros
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants
@@ -22,6 +23,7 @@ from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.language.statements import OnError
 from millstream.runtime.dead_letters import DeadLetter, Part, letters_table
 from millstream.runtime.row_times import RowTimes, stamps
+from millstream.state.atomic import remove_file
 from millstream.state.chunk import ChunkInfo, bucket_label, write_chunk
 from millstream.state.frontier import Frontier, late_mask
 from millstream.state.stream_log import sequence_numbers
@@ -64,7 +66,12 @@ def write_partition(plan: IngestPlan, partition: int, parts: Sequence[Part]) -> 
     report = _write_rows(plan, partition, [part.rows for part in parts])
     if not letters:
         return report
-    return replace(report, rejected=(_write_letters(plan, partition, letters),), first_reason=str(letters[0]))
+    try:
+        return replace(report, rejected=(_write_letters(plan, partition, letters),), first_reason=str(letters[0]))
+    except StorageFailed:
+        _delete(plan.stream_dir, report.chunks)
+        _delete(plan.late_dir, report.late)
+        raise
 
 
 def refusal(stream: str, letter: DeadLetter) -> SourceFailed:
@@ -87,7 +94,11 @@ def _write_rows(plan: IngestPlan, partition: int, parts: Sequence[pa.Table]) -> 
         rows, ts, seq = rows.filter(pa.array(~late)), ts[~late], seq[~late]
     if len(ts) == 0:
         return PartitionReport(partition, (), late_chunks, None)
-    return PartitionReport(partition, _write_chunks(plan, rows, ts, seq), late_chunks, int(ts.max()))
+    try:
+        return PartitionReport(partition, _write_chunks(plan, rows, ts, seq), late_chunks, int(ts.max()))
+    except StorageFailed:
+        _delete(plan.late_dir, late_chunks)
+        raise
 
 
 def _write_chunks(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants) -> tuple[ChunkInfo, ...]:
@@ -97,11 +108,21 @@ def _write_chunks(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants)
     keys = [table.column(name).combine_chunks() for name in plan.partition_by]
     order, offsets = split_by_bucket(bucket_of(hash_columns(keys), plan.buckets), plan.buckets)
     table = table.take(pa.array(order))
-    return tuple(
-        write_chunk(plan.stream_dir, table.slice(offsets[b], offsets[b + 1] - offsets[b]), bucket=bucket_label(b, plan.buckets))
-        for b in range(plan.buckets)
-        if offsets[b + 1] > offsets[b]
-    )
+    chunks: list[ChunkInfo] = []
+    try:
+        for b in np.flatnonzero(np.diff(offsets)).tolist():
+            part = table.slice(offsets[b], offsets[b + 1] - offsets[b])
+            chunks.append(write_chunk(plan.stream_dir, part, bucket=bucket_label(b, plan.buckets)))
+    except StorageFailed:
+        _delete(plan.stream_dir, chunks)
+        raise
+    return tuple(chunks)
+
+
+def _delete(directory: str, chunks: Sequence[ChunkInfo]) -> None:
+    """Of a part that could not be written as a whole."""
+    for chunk in chunks:
+        remove_file(Path(directory) / chunk.path)
 
 
 def _write_late(plan: IngestPlan, rows: pa.Table, ts: Instants, seq: Instants) -> ChunkInfo:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.errors import InstantPassed, MillstreamError
+from millstream.core.errors import BindError, InstantPassed
 from millstream.core.instant import Micros, format_instant
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
@@ -112,9 +112,12 @@ class Relations:
         """Whatever was to happen up to the instant happens, each change at its own."""
         relation = self._open[name]
         for waiting in relation.scheduled.upto(instant):
+            done = relation.log.last_scheduled
             try:
-                self._apply(relation, from_saved(waiting.description, waiting.rows, relation.entry), waiting.instant, waiting.place)
-            except MillstreamError as error:  # it was right when it was given, and is not any more; nobody waits for it now
+                # the log may have it already, if only taking it off the list failed
+                if done is None or waiting.place > done:
+                    self._apply(relation, from_saved(waiting.description, waiting.rows, relation.entry), waiting.instant, waiting.place)
+            except BindError as error:  # it was right when it was given, and is not any more; nobody waits for it now
                 log.error("a change of a relation failed at its instant", extra={"relation": name, "reason": str(error)})
             relation.scheduled.remove(waiting)
 

@@ -146,8 +146,7 @@ class RunningQuery:
     def inputs(self) -> dict[str, SourceExec]:
         """The streams, relations and queries that it reads."""
         if self._inputs is None or self._inputs[0] is not self.plan:  # asked often, and a plan is a tree
-            found = {source.name: source for fragment in self.plan.fragments for source in sources(fragment.root)}
-            self._inputs = (self.plan, found)
+            self._inputs = (self.plan, inputs_of(self.plan))
         return self._inputs[1]
 
     @property
@@ -178,6 +177,10 @@ class RunningQuery:
         if self.unpublished:
             self.changelog.publish_ticks(self.unpublished)
             self.unpublished = []
+
+
+def inputs_of(plan: PhysicalPlan) -> dict[str, SourceExec]:
+    return {source.name: source for fragment in plan.fragments for source in sources(fragment.root)}
 
 
 def answer_fields(bound: BoundQuery, plan: PhysicalPlan) -> tuple[Field, ...]:

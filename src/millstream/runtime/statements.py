@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.core.errors import InstantPassed, InUse, MillstreamError, NotSupported, Span, TypeMismatch
+from millstream.core.errors import InstantPassed, InUse, MillstreamError, NotSupported, Span, StorageFailed, TypeMismatch
 from millstream.core.instant import LAST, Micros
 from millstream.core.schema import type_from_name, type_name
 from millstream.core.secrets import hide_in_sql
@@ -55,6 +55,7 @@ class Statements:
         self._expiry = expiry
         self._rules_off = rules_off
         self._sources = sources
+        engine.location.require_catalog()
         self._file = CatalogFile(engine.location.catalog_path)
         self._relations = engine.relations
         self.sinks = Sinks(engine)
@@ -65,7 +66,12 @@ class Statements:
         """Everything that the catalog on disk names, as it was."""
         for saved in self._file.entries:
             self._define(parse_one(saved.sql), saved.id, reopening=True)
-        self._engine.location.sweep_queries({query.name for query in self.catalog.queries})
+        # what was dropped just before a crash goes now: it must not be found by something new of the same name
+        self._engine.location.sweep(
+            streams={stream.name for stream in self.catalog.streams},
+            relations={relation.name for relation in self.catalog.relations},
+            queries={query.name for query in self.catalog.queries},
+        )
 
     def close(self) -> None:
         self._relations.close_all()
@@ -174,12 +180,11 @@ class Statements:
                 return self._engine.queries.get(there.name)
         before = self.catalog
         calls = functions_in(statement.select, before.functions) if isinstance(statement, ast.CreateQuery) else {}
-        number = self._file.append(to_sql(statement), {name: type_name(function.type) for name, function in calls.items()})
         try:
-            return self._define(statement, number, reopening=False)
+            with self._file.adding(to_sql(statement), {name: type_name(function.type) for name, function in calls.items()}) as number:
+                return self._define(statement, number, reopening=False)
         except BaseException:
             self.catalog = before
-            self._file.remove([number])
             raise
 
     def _define(self, statement: ast.Statement, number: int, *, reopening: bool) -> RunningQuery | None:
@@ -189,7 +194,7 @@ class Statements:
                 self._open_stream(self.catalog.stream(statement.name), reopening=reopening)
             case ast.CreateRelation():
                 self.catalog = self.catalog.with_relation(statement)
-                self._open_relation(self.catalog.relation(statement.name))
+                self._open_relation(self.catalog.relation(statement.name), reopening=reopening)
             case ast.CreateQuery():
                 return self._open_query(statement, str(number), reopening=reopening)
             case ast.CreateSink():
@@ -200,7 +205,12 @@ class Statements:
         return None
 
     def _open_stream(self, entry: StreamEntry, *, reopening: bool) -> None:
-        self._engine.streams.open(entry)
+        try:
+            self._engine.streams.open(entry)
+        except StorageFailed:
+            if not reopening:
+                self._engine.location.drop_stream(entry.name)
+            raise
         if entry.format is None or self._sources is None:
             return
         try:
@@ -214,10 +224,15 @@ class Statements:
             self._engine.streams.drop(entry.name)
             raise
 
-    def _open_relation(self, entry: RelationEntry) -> None:
+    def _open_relation(self, entry: RelationEntry, *, reopening: bool) -> None:
         if entry.format is not None:
             raise NotSupported(f'relation "{entry.name}": FROM is not there yet', hint="Create it without FROM and insert its rows.")
-        self._relations.open(entry)
+        try:
+            self._relations.open(entry)
+        except StorageFailed:
+            if not reopening:
+                self._engine.location.drop_relation(entry.name)
+            raise
 
     def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
         # no function outlives its program: a query that calls some waits until they are registered again
@@ -243,8 +258,10 @@ class Statements:
             )
         with _placed(statement, "name"):
             self._refuse_if_used(entry)
-        self.catalog = self.catalog.without(entry.name)
+        if isinstance(entry, StreamEntry):
+            self._engine.streams.remember(entry.name)
         self._file.remove([saved.id for saved in self._file.entries if _names(parse_one(saved.sql), entry.name)])
+        self.catalog = self.catalog.without(entry.name)
         match entry:
             case StreamEntry():
                 if self._sources is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millstream.core.errors import DataDamaged
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.language.catalog import SYSTEM_STREAM, StreamEntry
 from millstream.runtime.clock import Clock
@@ -21,6 +19,7 @@ from millstream.runtime.rows import table_of
 from millstream.runtime.sorting_out import sorted_out
 from millstream.state.atomic import atomic_write
 from millstream.state.location import Location
+from millstream.state.sealed import read_sealed_json, sealed_json
 from millstream.state.stream_log import StreamLog
 
 log = logging.getLogger(__name__)
@@ -60,13 +59,17 @@ class Streams:
         return stream
 
     def drop(self, name: str) -> None:
-        """The stream goes, with all its rows; how far it had come is remembered: time does not go back."""
+        """The stream goes, with all its rows."""
         stream = self._open.pop(name)
         stream.log.close()
-        if stream.frontier > self._dropped:
-            self._dropped = stream.frontier
-            atomic_write(self._location.dropped_frontier_path, json.dumps({"frontier": self._dropped}).encode())
         self._location.drop_stream(name)
+
+    def remember(self, name: str) -> None:
+        """Of a stream that is about to go: how far it had come.  Time does not go back."""
+        frontier = self._open[name].frontier
+        if frontier > self._dropped:
+            atomic_write(self._location.dropped_frontier_path, sealed_json({"frontier": frontier}))
+            self._dropped = frontier
 
     def __getitem__(self, name: str) -> OpenStream:
         return self._open[name]
@@ -165,8 +168,6 @@ class Streams:
 
 def _read_frontier(path: Path) -> Micros:
     try:
-        return int(json.loads(path.read_bytes())["frontier"])
+        return read_sealed_json(path, lambda saved: int(saved["frontier"]))
     except FileNotFoundError:
         return NEVER_BEFORE
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error

@@ -29,6 +29,7 @@ from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
+from millstream.state.atomic import remove_file
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 from millstream.state.location import Location
@@ -233,15 +234,24 @@ class TickRun:
         self._scheduler = scheduler
         self._shared = shared
         self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
+        self._outcomes: list[Outcome] = []
         self._exchange_dir = str(location.exchange_dir / str(tick))
 
     def run(self, spans: Sequence[Span]) -> list[Outcome]:
         outcomes = {span.query.incarnation: Outcome(span) for span in spans}
+        self._outcomes += outcomes.values()
         splits = self._map(spans)
         for stage in range(1, max((span.query.plan.stages for span in spans), default=0) + 1):
             going = [outcome for outcome in outcomes.values() if not outcome.missing and outcome.error is None]
             self._run_stage(stage, going, splits)
         return list(outcomes.values())
+
+    def delete_files(self) -> None:
+        """Of a tick that does not come about: nobody will name them."""
+        for outcome in self._outcomes:
+            directory = self._location.query_dir(outcome.span.query.name)
+            for output in outcome.outputs:
+                remove_file(directory / output.path)
 
     def _run_stage(self, stage: int, outcomes: Sequence[Outcome], splits: dict[str, tuple[str, ...]]) -> None:
         fragments = tuple(task for outcome in outcomes for task in self._fragment_tasks(stage, outcome, splits))

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Protocol
 
-from millstream.core.errors import InternalError, MillstreamError
+from millstream.core.errors import InternalError, MillstreamError, StorageFailed
 from millstream.runtime.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -16,6 +16,8 @@ _FOLLOW_S = 1.0
 """How long the results' Delta tables and the sinks may lag behind the committed ticks."""
 _MAINTAIN_S = 10.0
 """How often small files are merged and old ones go."""
+_RETRY_S = 1.0
+"""How long to wait after the file system has refused something."""
 
 
 class Follow(Protocol):
@@ -49,9 +51,14 @@ class Ticker:
             self._thread.join()
 
     def check(self) -> None:
-        """Raise what stopped the thread, if something did."""
+        """Raise what stopped the thread, or keeps it from going on, if something does."""
         if self._error is not None:
             raise self._error
+
+    def _tick(self) -> None:
+        self._engine.streams.advance_idle()
+        while not self._stopping.is_set() and self._engine.tick() is not None:
+            pass
 
     def _loop(self) -> None:
         assert self._interval_s is not None
@@ -61,14 +68,19 @@ class Ticker:
                 self._woken.wait(self._interval_s)
                 self._woken.clear()
                 began = time.monotonic()
-                self._engine.streams.advance_idle()
-                while not self._stopping.is_set() and self._engine.tick() is not None:
-                    pass
-                if time.monotonic() - followed > _FOLLOW_S:
-                    seldom = time.monotonic() - maintained > _MAINTAIN_S
-                    self._follow(seldom=seldom)
-                    followed = time.monotonic()
-                    maintained = followed if seldom else maintained
+                try:
+                    self._tick()
+                    if time.monotonic() - followed > _FOLLOW_S:
+                        seldom = time.monotonic() - maintained > _MAINTAIN_S
+                        self._follow(seldom=seldom)
+                        followed = time.monotonic()
+                        maintained = followed if seldom else maintained
+                    self._error = None
+                except StorageFailed as error:  # there may be space again later
+                    if self._error is None:
+                        log.error("the file system refuses, trying again", extra={"reason": str(error)})
+                    self._error = error
+                    self._stopping.wait(_RETRY_S)
                 self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         except MillstreamError as error:
             self._error = error

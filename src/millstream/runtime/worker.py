@@ -182,11 +182,12 @@ class Worker:
             store_bytes=sum(reader.bytes for reader in cache.readers.values()),
             operators=tuple(cache.circuit.profiles()),
         )  # fmt: skip
-        result = self._deliver(changes, result, task, fragment)
         if fragment.snapshot_dir is not None:
-            stem = f"{fragment.snapshot_dir}/{task.tick}"
+            # a number that no record has is used again after a restart, when tasks of the run before may still be writing
+            stem = f"{fragment.snapshot_dir}/{task.tick}-{task.database[:8]}"
             save_arrays(snapshot_file(stem, fragment.number, task.bucket), cache.circuit.save())
             result = replace(result, snapshot=stem)
+        result = self._deliver(changes, result, task, fragment)  # last: what fails later would leave an output that nobody names
         if fragment.wants_contents:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
             write_contents(path, cache.circuit.contents())

@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.core.instant import Micros
+from millstream.state.atomic import remove_file
 from millstream.state.chunk import ChunkInfo
+from millstream.state.fault import fault_point
 from millstream.state.timed_table import TimedTable
 
 _PUBLISHED = "stream version"
@@ -54,6 +56,7 @@ class AsideTable:
         if published is None or published < self._pending["version"]:
             chunks = [ChunkInfo.from_json(fields) for fields in self._pending["chunks"]]
             self.table.commit({}, chunks, {_PUBLISHED: self._pending["version"]})
+            fault_point("stream.after_aside")
         self._pending = None
 
     def chunks(self) -> list[ChunkInfo]:
@@ -75,7 +78,7 @@ class AsideTable:
 
     def delete_unnamed(self, chunks: Sequence[ChunkInfo]) -> None:
         for chunk in chunks:
-            (self.directory / chunk.path).unlink(missing_ok=True)
+            remove_file(self.directory / chunk.path)
 
     def _opened(self) -> TimedTable[ChunkInfo]:
         return TimedTable.open(self.directory, self._schema, kind=ChunkInfo, time_column=self._time_column)

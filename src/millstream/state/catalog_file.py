@@ -9,13 +9,14 @@ Secrets in OPTIONS stand in it as they were given, so that only its owner may re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millstream.core.errors import DataDamaged
-from millstream.state.atomic import atomic_write
+from millstream.state.atomic import Replacement, atomic_write
+from millstream.state.sealed import read_sealed_json, sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,24 @@ class CatalogFile:
 
     def append(self, sql: str, functions: Mapping[str, str] | None = None) -> int:
         """Adds a statement at the end and returns its id, which is never used again."""
-        entry = CatalogEntry(self._next_id, sql, dict(functions or {}))
-        self._replace([*self._entries, entry], self._next_id + 1)
-        return entry.id
+        with self.adding(sql, functions) as number:
+            return number
+
+    @contextmanager
+    def adding(self, sql: str, functions: Mapping[str, str] | None = None) -> Iterator[int]:
+        """The statement is there from here on, unless what is done inside fails.
+
+        How the file looks without it is written beforehand: taking it back takes no space, which may be what is missing.
+        """
+        entry, before = CatalogEntry(self._next_id, sql, dict(functions or {})), self._entries
+        with Replacement(self._path, _written(before, entry.id + 1)) as without:
+            self._replace([*before, entry], entry.id + 1)
+            try:
+                yield entry.id
+            except BaseException:
+                without.put()
+                self._entries = before
+                raise
 
     def remove(self, ids: Sequence[int]) -> None:
         missing = set(ids) - {entry.id for entry in self._entries}
@@ -48,19 +64,22 @@ class CatalogFile:
         self._replace([entry for entry in self._entries if entry.id not in ids], self._next_id)
 
     def _replace(self, entries: list[CatalogEntry], next_id: int) -> None:
-        statements = [
-            {"id": entry.id, "sql": entry.sql, **({"functions": entry.functions} if entry.functions else {})} for entry in entries
-        ]
-        atomic_write(self._path, json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode(), mode=0o600)
+        atomic_write(self._path, _written(entries, next_id), mode=0o600)
         self._entries, self._next_id = entries, next_id
+
+
+def _written(entries: Sequence[CatalogEntry], next_id: int) -> bytes:
+    statements = [{"id": entry.id, "sql": entry.sql, **({"functions": entry.functions} if entry.functions else {})} for entry in entries]
+    return sealed(json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode())
 
 
 def _read(path: Path) -> tuple[int, list[CatalogEntry]]:
     try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        entries = [CatalogEntry(int(entry["id"]), str(entry["sql"]), dict(entry.get("functions", {}))) for entry in content["statements"]]
-        return int(content["next_id"]), entries
+        return read_sealed_json(path, _decoded)
     except FileNotFoundError:
         return 1, []
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'the catalog "{path}" is damaged', hint="Restore it from a backup.") from error
+
+
+def _decoded(content: dict[str, Any]) -> tuple[int, list[CatalogEntry]]:
+    entries = [CatalogEntry(int(entry["id"]), str(entry["sql"]), dict(entry.get("functions", {}))) for entry in content["statements"]]
+    return int(content["next_id"]), entries

@@ -38,13 +38,14 @@ from millstream.state.timed_table import TimedTable
 __all__ = ["Changelog", "OutputFile", "output_columns", "write_output"]
 
 _PUBLISHED = "tick"
+_BEGAN = "began"
 _FEWEST_TO_FOLD = 10_000
 
 
 class Changelog:
     """Driver-side; all methods may be called from any thread."""
 
-    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int) -> None:
+    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int, began: Micros) -> None:
         self.directory = table.directory
         self.columns = output_columns([field.name for field in fields])
         self._fields = tuple(fields)
@@ -54,6 +55,7 @@ class Changelog:
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no change at or after this instant has been dropped
         self.folded_to: Micros = state.get("folded_to", NEVER_BEFORE)  # changes before this instant are no longer known one by one
         self._base_rows: int = state.get("base_rows", 0)
+        self.began: Micros = state.get(_BEGAN, NEVER_BEFORE) if table.log.version else began
         if table.log.version == 0:
             # a query of this name may have been dropped; its ticks are not ours to publish
             table.commit(self._state(), [], {_PUBLISHED: after_tick})
@@ -61,17 +63,21 @@ class Changelog:
         self._published = -1 if published is None else published
 
     @staticmethod
-    def open(location: Location, query_name: str, fields: Sequence[Field], *, after_tick: int = -1) -> Changelog:
+    def open(
+        location: Location, query_name: str, fields: Sequence[Field], *, after_tick: int = -1, began: Micros = NEVER_BEFORE
+    ) -> Changelog:
         """Opens the changelog, creating it if there is none.
 
         `fields` carry the names that the user sees, which may repeat.  A new changelog begins after `after_tick`, the last
-        tick at the time.  Call `sweep` once the outputs of all recorded ticks are published.
+        tick at the time, and remembers for the query at which instant it `began`.
+
+        Call `sweep` once the outputs of all recorded ticks are published.
         """
         columns = output_columns([field.name for field in fields])
         named = [pa.field(name, field.type) for name, field in zip(columns, fields, strict=True)]
         schema = pa.schema([pa.field(INSTANT, TIMESTAMP), pa.field(DIFF, pa.int8()), *named])
         table = TimedTable.open(location.query_dir(query_name), schema, kind=OutputFile, time_column=INSTANT)
-        return Changelog(table, fields, after_tick)
+        return Changelog(table, fields, after_tick, began)
 
     @property
     def published_tick(self) -> int:
@@ -103,6 +109,7 @@ class Changelog:
             if files:
                 fault_point("changelog.before_publish")
                 self._table.commit(self._state(), files, {_PUBLISHED: fresh[-1][0]})
+                fault_point("changelog.published")
             self._published = fresh[-1][0]
             return True
 
@@ -257,7 +264,7 @@ class Changelog:
         return [write_output(self.directory, [batch], self.columns)]
 
     def _state(self) -> dict[str, int]:
-        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows}
+        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows, _BEGAN: self.began}
 
     def _nothing(self) -> pa.Table:
         return self._table.log.schema.empty_table()

@@ -5,7 +5,6 @@ Nothing here knows the driver or a commit; these functions run anywhere that see
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.core.schema import Schema
-from millstream.state.atomic import sync_file
+from millstream.state.atomic import sync_file, writing
 from millstream.state.disk_types import cast_columns
+from millstream.state.fault import fault_point
 from millstream.state.parquet_file import read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
@@ -50,9 +50,13 @@ def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucke
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     assert table.num_rows, "an empty chunk is not worth a file"
     folder = "" if bucket is None else f"{BUCKET}={bucket}/"
-    path = f"{folder}{uuid.uuid4().hex}.parquet"
-    size = write_parquet(Path(directory) / path, table, statistics=(time_column, SEQ))
-    sync_file(Path(directory) / path)
+    kind = Path(directory).parent.name
+    fault_point("chunk.before_write", kind)
+    name, size = write_parquet(Path(directory, folder), table, statistics=(time_column, SEQ))
+    path = folder + name
+    with writing(Path(directory) / path):
+        sync_file(Path(directory) / path)
+    fault_point("chunk.after_write", kind)
     min_ts, max_ts = _extremes(table, time_column)
     min_seq, max_seq = _extremes(table, SEQ)
     return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)

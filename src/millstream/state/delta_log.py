@@ -26,11 +26,13 @@ from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 
-from millstream.core.errors import DataDamaged
+from millstream.core.errors import DataDamaged, StorageFailed
 from millstream.core.instant import format_instant
-from millstream.state.atomic import create_exclusive, remove_temporaries
+from millstream.state.atomic import create_exclusive, remove_temporaries, storage_failure
+from millstream.state.delta_check import WITNESS, check_table, seal_checkpoint, seal_created, sealed_commit, version_path
 from millstream.state.disk_types import disk_schema
 from millstream.state.fault import fault_point
+from millstream.state.sealed import RESTORE
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +74,11 @@ class DeltaLog:
     def open(directory: Path, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> DeltaLog:
         """Opens the table, creating it if there is none; DataDamaged if it has other columns."""
         schema = disk_schema(schema)
+        check_table(directory)
         try:
-            table = _opened(directory, schema, partition_by)
+            table = DeltaTable(str(directory)) if _exists(directory) else _created(directory, schema, partition_by)
         except (DeltaError, OSError, ValueError) as error:
-            raise DataDamaged(f'the table "{directory}" cannot be opened: {error}', hint="Restore it from a backup.") from error
+            raise DataDamaged(f'the table "{directory}" cannot be opened: {error}', hint=RESTORE) from error
         if table.schema().to_json() != DeltaSchema.from_arrow(schema).to_json():
             raise DataDamaged(f'the table "{directory}" has other columns than declared', hint="Drop it and create it again.")
         remove_temporaries(directory)
@@ -93,11 +96,11 @@ class DeltaLog:
     ) -> int:
         """One new version: all of it, or nothing.  With `rearranges` the rows stay the same and only the files change."""
         now_ms = int(time.time() * 1000)
-        actions: list[dict[str, Any]] = [_commit_info(state, now_ms, rearranges=rearranges)]
+        actions: list[dict[str, Any]] = [_commit_info(self.version + 1, state, now_ms, rearranges=rearranges)]
         actions += [{"txn": {"appId": app, "version": version, "lastUpdated": now_ms}} for app, version in (transactions or {}).items()]
         actions += [{"remove": _remove(file, now_ms, data_change=not rearranges)} for file in remove]
         actions += [{"add": self._add(file, now_ms, data_change=not rearranges)} for file in add]
-        self._put("\n".join(json.dumps(action, separators=(",", ":")) for action in actions) + "\n")
+        self._put(sealed_commit([json.dumps(action, separators=(",", ":")) for action in actions]))
         self.state = dict(state)
         self._transactions.update(transactions or {})
         return self.version
@@ -145,9 +148,13 @@ class DeltaLog:
     def checkpoint(self) -> None:
         """Folds the commits so far into one file and removes those that no reader needs."""
         table = DeltaTable(str(self.directory))
+        fault_point("delta.before_checkpoint")
         table.create_checkpoint()
         fault_point("delta.checkpointed")
+        seal_checkpoint(self.directory, table.version())
+        fault_point("delta.before_clean")
         table.cleanup_metadata()
+        fault_point("delta.cleaned")
 
     def close(self) -> None:
         """Waits for a checkpoint that is being written."""
@@ -157,15 +164,15 @@ class DeltaLog:
     def _checkpoint_quietly(self) -> None:
         try:
             self.checkpoint()
-        except (DeltaError, OSError):
+        except (DeltaError, OSError, StorageFailed) as error:
             # nothing is lost: opening reads a few more commits until the next one succeeds
-            log.warning("a checkpoint could not be written", extra={"table": str(self.directory)}, exc_info=True)
+            log.warning("a checkpoint could not be written", extra={"table": str(self.directory), "reason": str(error)})
 
-    def _put(self, text: str) -> None:
-        path = _version_path(self.directory, self.version + 1)
-        fault_point("delta.before_commit")
+    def _put(self, commit: bytes) -> None:
+        path, kind = version_path(self.directory, self.version + 1), self.directory.parent.name + self.directory.suffix
+        fault_point("delta.before_commit", kind)
         try:
-            create_exclusive(path, text.encode())
+            create_exclusive(path, commit, witness=self.directory / WITNESS)
         except FileExistsError as error:
             raise DataDamaged(
                 f'somebody else wrote to the table "{self.directory}"',
@@ -173,7 +180,7 @@ class DeltaLog:
             ) from error
         self.version += 1
         self._since_checkpoint += 1
-        fault_point("delta.after_commit")
+        fault_point("delta.after_commit", kind)
 
     def _add(self, file: DataFile, now_ms: int, *, data_change: bool) -> dict[str, Any]:
         return {
@@ -197,22 +204,27 @@ class DeltaLog:
         return {name: format_instant(value) if name in timestamps else value for name, value in bounds.items()}
 
 
-def _opened(directory: Path, schema: pa.Schema, partition_by: Sequence[str]) -> DeltaTable:
-    if DeltaTable.is_deltatable(str(directory)):
-        return DeltaTable(str(directory))
-    directory.mkdir(parents=True, exist_ok=True)
-    return DeltaTable.create(str(directory), schema, partition_by=list(partition_by), configuration=_TABLE_PROPERTIES)
+def _exists(directory: Path) -> bool:
+    return bool(DeltaTable.is_deltatable(str(directory)))
 
 
-def _version_path(directory: Path, version: int) -> Path:
-    return directory / "_delta_log" / f"{version:020d}.json"
+def _created(directory: Path, schema: pa.Schema, partition_by: Sequence[str]) -> DeltaTable:
+    fault_point("delta.before_create", directory.parent.name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        table = DeltaTable.create(str(directory), schema, partition_by=list(partition_by), configuration=_TABLE_PROPERTIES)
+    except (DeltaError, OSError) as error:
+        raise storage_failure(directory, error) from error
+    seal_created(directory)
+    fault_point("delta.created", directory.parent.name)
+    return table
 
 
 def _last_state(directory: Path, version: int) -> dict[str, Any]:
     """Ours from the newest commit that has one: a foreign commit (an OPTIMIZE from outside) has none."""
     for number in range(version, -1, -1):
         try:
-            lines = _version_path(directory, number).read_text().splitlines()
+            lines = version_path(directory, number).read_text().splitlines()
         except FileNotFoundError:
             break
         for line in lines:
@@ -221,12 +233,13 @@ def _last_state(directory: Path, version: int) -> dict[str, Any]:
     return {}
 
 
-def _commit_info(state: Mapping[str, Any], now_ms: int, *, rearranges: bool) -> dict[str, Any]:
+def _commit_info(version: int, state: Mapping[str, Any], now_ms: int, *, rearranges: bool) -> dict[str, Any]:
     info: dict[str, Any] = {
         "timestamp": now_ms,
         "operation": "OPTIMIZE" if rearranges else "WRITE",
         "operationParameters": {},
         "engineInfo": "millstream",
+        "version": version,
         _STATE: json.dumps(dict(state), separators=(",", ":")),
     }
     return {"commitInfo": info}

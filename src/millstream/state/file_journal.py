@@ -1,7 +1,8 @@
 """Which files a source has read, in batches, each durable before the first of its rows is.
 
-    <directory>/12.json           the files of batch 12: [[path, modified, bytes], ...]
+    <directory>/12.json           the files of batch 12: {"batch": 12, "files": [[modified, path, bytes], ...]}
     <directory>/upto-11.json      all files of batches 0 to 11, merged every MERGE batches
+    <directory>/newest            another name of the newest batch's file: tells if that one has vanished
 
 After a crash the last batch is handed out again as it was; whether its rows got into the log, the log knows.
 Files that are older than `max_age_us` before the newest one are forgotten, and never read again.
@@ -9,16 +10,18 @@ Files that are older than `max_age_us` before the newest one are forgotten, and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from millstream.core.errors import DataDamaged
 from millstream.core.instant import NEVER_BEFORE, Micros
-from millstream.state.atomic import atomic_write, remove_temporaries
+from millstream.state.atomic import atomic_write, create_exclusive, remove_temporaries
 from millstream.state.fault import fault_point
+from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
 
+_NEWEST = "newest"
 MERGE = 100
 """So many batches lie side by side before they are merged."""
 
@@ -52,7 +55,8 @@ class FileJournal:
     def begin(self, files: Sequence[FoundFile]) -> int:
         """The files are the next batch from now on; returns its number."""
         number = 0 if self.last is None else self.last[0] + 1
-        atomic_write(self._directory / f"{number}.json", _encoded(files))
+        fault_point("file_journal.before_begin")
+        create_exclusive(self._directory / f"{number}.json", _encoded(number, files), witness=self._directory / _NEWEST)
         fault_point("file_journal.begun")
         self._note(number, files)
         if (number + 1) % MERGE == 0:
@@ -69,7 +73,8 @@ class FileJournal:
         self._seen = {path: file for path, file in self._seen.items() if not self.is_too_old(file)}
         assert self.last is not None
         last = {file.path for file in self.last[1]}
-        atomic_write(self._directory / f"upto-{number - 1}.json", _encoded([file for file in self._seen.values() if file.path not in last]))
+        others = [file for file in self._seen.values() if file.path not in last]
+        atomic_write(self._directory / f"upto-{number - 1}.json", _encoded(number - 1, others))
         fault_point("file_journal.merged")
         for merged, path in self._numbered("upto-*.json"):
             if merged < number - 1:
@@ -81,21 +86,32 @@ class FileJournal:
     def _load(self) -> None:
         merged = self._numbered("upto-*.json")
         if merged:
-            self._note(merged[-1][0], _decoded(merged[-1][1]))
-        for number, path in self._numbered("[0-9]*.json"):
-            if not merged or number > merged[-1][0]:
-                self._note(number, _decoded(path))
+            self._note(merged[-1][0], _files(merged[-1][1]))
+        first = merged[-1][0] + 1 if merged else 0
+        batches = dict(self._numbered("[0-9]*.json"))
+        for number in range(first, max([*batches, _newest(self._directory / _NEWEST)], default=-1) + 1):
+            if number not in batches:
+                raise DataDamaged(f'the file "{self._directory / f"{number}.json"}" is missing', hint=RESTORE)
+            self._note(number, _files(batches[number]))
 
     def _numbered(self, pattern: str) -> list[tuple[int, Path]]:
         return sorted((int(path.stem.removeprefix("upto-")), path) for path in self._directory.glob(pattern))
 
 
-def _encoded(files: Sequence[FoundFile]) -> bytes:
-    return json.dumps([astuple(file) for file in files]).encode()
+def _encoded(number: int, files: Sequence[FoundFile]) -> bytes:
+    return sealed_json({"batch": number, "files": [astuple(file) for file in files]})
 
 
-def _decoded(path: Path) -> list[FoundFile]:
+def _files(path: Path) -> list[FoundFile]:
+    return read_sealed_json(path, _decoded)
+
+
+def _decoded(saved: Any) -> list[FoundFile]:
+    return [FoundFile(int(modified), str(name), int(size)) for modified, name, size in saved["files"]]
+
+
+def _newest(path: Path) -> int:
     try:
-        return [FoundFile(int(modified), str(name), int(size)) for modified, name, size in json.loads(path.read_bytes())]
-    except (ValueError, TypeError) as error:
-        raise DataDamaged(f'the journal "{path}" is damaged', hint="Restore it from a backup.") from error
+        return read_sealed_json(path, lambda saved: int(saved["batch"]))
+    except FileNotFoundError:
+        return -1

@@ -18,7 +18,6 @@ Only names and the lock live here; nothing that is inside those files.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import uuid
 from collections.abc import Collection
@@ -29,8 +28,11 @@ from typing import Any
 from millstream.core.errors import ConfigInvalid, DataDamaged, FormatVersion, LocationInUse
 from millstream.state.atomic import atomic_write, remove_directory, remove_temporaries
 from millstream.state.names import encode_name
+from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
 
 FORMAT_VERSION = 1
+_SYSTEM = ("sys", "sys.late")
+"""The directories of the stream that is there without having been created."""
 
 
 class Location:
@@ -113,6 +115,11 @@ class Location:
     def catalog_path(self) -> Path:
         return self.path / "catalog.json"
 
+    def require_catalog(self) -> None:
+        """Without it everything here would be nobody's, and be swept away."""
+        if _is_used(self.path) and not self.catalog_path.exists():
+            raise DataDamaged(f'the file "{self.catalog_path}" is missing', hint=RESTORE)
+
     def drop_stream(self, name: str) -> None:
         for directory in (self.stream_dir(name), self.late_dir(name), self.rejected_dir(name), self.checkpoint_dir(name)):
             remove_directory(directory)
@@ -127,12 +134,18 @@ class Location:
         for directory in (self.query_dir(name), self.snapshot_dir(name)):
             remove_directory(directory)
 
-    def sweep_queries(self, names: Collection[str]) -> None:
-        """Deletes what queries left behind that are not among `names`: those of a session, or dropped just before a crash."""
-        kept = {encode_name(name) for name in names}
-        for folder in ("queries", "snapshots"):
+    def sweep(self, *, streams: Collection[str], relations: Collection[str], queries: Collection[str]) -> None:
+        """Deletes what others than these left behind: queries of a session, and whatever was dropped just before a crash."""
+        kept = {
+            "streams": {d.name for name in streams for d in (self.stream_dir(name), self.late_dir(name), self.rejected_dir(name))},
+            "checkpoints": set(map(encode_name, streams)),
+            "relations": set(map(encode_name, relations)),
+            "queries": set(map(encode_name, queries)),
+            "snapshots": set(map(encode_name, queries)),
+        }
+        for folder, names in kept.items():
             for directory in (self.path / folder).glob("*"):
-                if directory.name not in kept:
+                if directory.name not in names:
                     remove_directory(directory)
 
     def clear_exchange(self) -> None:
@@ -176,14 +189,12 @@ def _locked(root: Path) -> int:
 def _header(root: Path, buckets: int | None, new_buckets: int) -> dict[str, Any]:
     path = root / "millstream.json"
     if not path.exists():
+        if any(root.glob("catalog.json")) or any(root.glob("ticks/*")) or _is_used(root):
+            raise DataDamaged(f'the file "{path}" is missing', hint=RESTORE)
         header = {"format_version": FORMAT_VERSION, "buckets": buckets or new_buckets, "id": str(uuid.uuid4())}
-        atomic_write(path, json.dumps(header).encode())
+        atomic_write(path, sealed_json(header))
         return header
-    try:
-        header = json.loads(path.read_bytes())
-        version = header["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup, or choose another location.") from error
+    header, version = read_sealed_json(path, lambda header: (dict(header), header["format_version"]))
     if version != FORMAT_VERSION:
         raise FormatVersion(
             f'the location "{root}" has format version {version}, this is version {FORMAT_VERSION}',
@@ -191,5 +202,10 @@ def _header(root: Path, buckets: int | None, new_buckets: int) -> dict[str, Any]
         )
     if buckets is not None and header["buckets"] != buckets:
         header["buckets"] = buckets
-        atomic_write(path, json.dumps(header).encode())
-    return dict(header)
+        atomic_write(path, sealed_json(header))
+    return header
+
+
+def _is_used(root: Path) -> bool:
+    """Statements have made something here, which the catalog must know."""
+    return any(entry.name not in _SYSTEM for folder in ("streams", "relations") for entry in root.glob(f"{folder}/*"))

@@ -7,7 +7,6 @@ This is the hottest writer: every change of every answer passes here once.  Inte
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from millstream.core.schema import TIMESTAMP
 from millstream.core.signed_batch import SignedBatch
+from millstream.state.fault import fault_point
 from millstream.state.parquet_file import read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
@@ -50,8 +50,9 @@ def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns:
     assert min(map(len, batches), default=0), "an empty output is not worth a file"
     names = batches[0].rows.schema.names if columns is None else list(columns)
     rows = pa.concat_tables([_with_time(batch, [INSTANT, DIFF, *names]) for batch in batches])
-    path = f"{uuid.uuid4().hex}.parquet"
-    size = write_parquet(Path(directory) / path, rows, statistics=(INSTANT,))
+    fault_point("output.before_write")
+    path, size = write_parquet(Path(directory), rows, statistics=(INSTANT,))
+    fault_point("output.after_write")
     return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
 
 

@@ -16,13 +16,17 @@ machine (the last line takes 16 ms and 6 ms on a quiet one): the ratios matter.
 Delta encoding makes _seq and sorted timestamps almost free, and lz4 gains nothing over it: integers go without.  Strings and
 repeated doubles get lz4 (a 500-symbol column and rounded prices: 2.8 MB against 3.9 MB), strings dictionaries too.  A column
 that has no NULL in a file is written as REQUIRED there: a changelog of integers takes 45 ns a row instead of 67.  With
-checksums a flipped bit in the rows is an error, not an answer.
+checksums a flipped bit in the rows is an error, not an answer; the footer, which has none in Parquet, has its own in the file's name.
+A checksum of the whole file would cost about 17 ns a row (reckoned from 0.8 GB/s) where writing takes 45.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import re
+import uuid
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,20 +35,34 @@ import pyarrow.parquet as pq
 
 from millstream.core.errors import DataDamaged
 from millstream.core.instant import to_micros
+from millstream.state.atomic import remove_file, writing
 from millstream.state.disk_types import to_disk
 
 _ROW_GROUP = 1 << 20
+_FOOTER_SUM = re.compile(r"-([0-9a-f]{8})\.parquet$")
 
 
-def write_parquet(path: Path, rows: pa.Table, *, statistics: Sequence[str] = ()) -> int:
-    """Writes an immutable file and returns its size.  `statistics` names the columns whose minimum and maximum are worth keeping."""
+def write_parquet(folder: Path, rows: pa.Table, *, statistics: Sequence[str] = ()) -> tuple[str, int]:
+    """Writes an immutable file and returns its name and its size.
+
+    `statistics` names the columns whose minimum and maximum are worth keeping.  The name ends with the checksum of the file's footer.
+    """
     disk = to_disk(rows)
+    path = folder / f"{uuid.uuid4().hex}.parquet"
     try:
-        _write(path, disk, statistics)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, disk, statistics)
-    return os.path.getsize(path)
+        with writing(path):
+            try:
+                _write(path, disk, statistics)
+            except FileNotFoundError:
+                folder.mkdir(parents=True, exist_ok=True)
+                _write(path, disk, statistics)
+            name = f"{path.stem}-{_footer_sum(path):08x}.parquet"
+            size = os.path.getsize(path)
+            os.rename(path, folder / name)
+            return name, size
+    except BaseException:
+        remove_file(path)  # half a file is only in the way, most of all where there is no space
+        raise
 
 
 def _write(path: Path, rows: pa.Table, statistics: Sequence[str]) -> None:
@@ -59,6 +77,15 @@ def _write(path: Path, rows: pa.Table, statistics: Sequence[str]) -> None:
         row_group_size=_ROW_GROUP,
         store_schema=False,
     )
+
+
+def _footer_sum(path: Path) -> int:
+    """Pages have checksums; the footer, which says where they are and what their values mean, has none of its own."""
+    with open(path, "rb") as file:
+        file.seek(-8, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, os.SEEK_END)
+        return zlib.crc32(file.read())
 
 
 def _levels_only_where_needed(rows: pa.Table) -> pa.Table:
@@ -77,6 +104,9 @@ def read_parquet(
     try:
         if os.path.getsize(path) != size:
             raise DataDamaged(f'the file "{path}" has {os.path.getsize(path)} bytes, {size} were written', hint=_HINT)
+        named = _FOOTER_SUM.search(path.name)
+        if named is not None and _footer_sum(path) != int(named[1], 16):
+            raise DataDamaged(f'the file "{path}" is damaged: its footer is not the one that was written', hint=_HINT)
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
         groups = range(file.num_row_groups) if between is None else _groups_between(file.metadata, *between)
         table = file.read_row_groups(list(groups), columns=None if columns is None else list(columns), use_threads=False)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.core.errors import DuplicateColumn, InstantPassed
+from millstream.core.errors import DuplicateColumn, InstantPassed, StorageFailed
 from millstream.core.instant import BEGINNING, LAST, NEVER_BEFORE, Micros, format_instant
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
@@ -114,7 +114,11 @@ class RelationLog:
             self._ingest += 1
             signs = np.broadcast_to(np.asarray(diff, np.int8), (rows.num_rows,))
             chunk = self._written(rows, signs, instant)
-            self._table.commit(self._state(scheduled or self._scheduled), [chunk])
+            try:
+                self._table.commit(self._state(scheduled or self._scheduled), [chunk])
+            except StorageFailed:
+                self._table.delete_unnamed([chunk])
+                raise
             self._last_instant, self._scheduled = instant, scheduled or self._scheduled
 
     def require_in_order(self, instant: Micros) -> None:

@@ -6,15 +6,14 @@ removes them, so a crash can leave a file both listed and live (then the table w
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from millstream.core.errors import DataDamaged
-from millstream.state.atomic import atomic_write
+from millstream.state.atomic import atomic_write, remove_file, writing
 from millstream.state.fault import fault_point
+from millstream.state.sealed import read_sealed_json, sealed_json
 
 GRACE_S = 600.0
 _LIST = "_retired.json"
@@ -31,26 +30,26 @@ class RetiredFiles:
     def retire(self, paths: Iterable[str], *, now_s: float | None = None) -> None:
         """To be called just before the commit that removes them."""
         since = time.time() if now_s is None else now_s
-        self._since.update(dict.fromkeys(paths, since))
-        self._save()
+        self._save(self._since | dict.fromkeys(paths, since))
         fault_point("retired.listed")
 
     def forget(self, paths: Iterable[str]) -> None:
         """The commit that should have removed them failed."""
-        for path in paths:
-            self._since.pop(path, None)
-        self._save()
+        gone = set(paths)
+        self._since = {path: since for path, since in self._since.items() if path not in gone}
+        self._save(self._since)
 
     def remove_expired(self, *, grace_s: float = GRACE_S, now_s: float | None = None) -> int:
         """Deletes those that left longer than the grace period ago; returns how many."""
         limit = (time.time() if now_s is None else now_s) - grace_s
         expired = [path for path, since in self._since.items() if since <= limit]
         for path in expired:
-            (self._directory / path).unlink(missing_ok=True)
-            del self._since[path]
+            fault_point("retired.before_delete")
+            with writing(self._directory / path):
+                (self._directory / path).unlink(missing_ok=True)
         if expired:
             fault_point("retired.deleted")
-            self._save()
+            self._save({path: since for path, since in self._since.items() if since > limit})
         return len(expired)
 
     def sweep(self, live: Collection[str]) -> int:
@@ -58,20 +57,22 @@ class RetiredFiles:
         known = set(live) | self._since.keys()
         orphans = [path for path in _parquet_files(self._directory) if path not in known]
         for path in orphans:
-            (self._directory / path).unlink(missing_ok=True)
+            remove_file(self._directory / path)
+            fault_point("retired.swept")
         return len(orphans)
 
-    def _save(self) -> None:
-        atomic_write(self._directory / _LIST, json.dumps(self._since).encode())
+    def _save(self, since: dict[str, float]) -> None:
+        """On disk first: a file that is listed here will be deleted, so in memory it must not be ahead of a commit that did not come."""
+        atomic_write(self._directory / _LIST, sealed_json(since))
+        self._since = since
 
 
 def _listed(directory: Path) -> dict[str, float]:
     try:
-        return dict(json.loads((directory / _LIST).read_bytes()))
+        hint = "Remove it: files that left the table will then go at once."
+        return read_sealed_json(directory / _LIST, lambda listed: {str(path): float(since) for path, since in listed.items()}, hint=hint)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise DataDamaged(f'"{directory / _LIST}" is damaged', hint="Remove it: files that left the table will then go at once.") from error
 
 
 def _parquet_files(directory: Path) -> list[str]:

@@ -3,6 +3,9 @@
 What such a change does is known only at its instant, since others may still come before it; so it waits as the user gave it, and
 enters the relation's log when its time has come.  The log names the last one that it has, so a crash between the log's commit and the
 end of the file repeats nothing.  What a change means is the owner's business: it comes here as rows and a description.
+
+`_scheduled/waiting.json` lists the numbers.  A change waits once it is listed; a file that is not is what a crash left, and one that is
+listed and not there has been taken away by somebody else.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ import pyarrow as pa
 
 from millstream.core.errors import DataDamaged
 from millstream.core.instant import Micros
-from millstream.state.atomic import atomic_write, remove_temporaries
+from millstream.state.atomic import atomic_write, remove_file, remove_temporaries, writing
+from millstream.state.fault import fault_point
+from millstream.state.sealed import RESTORE, read_sealed, read_sealed_json, sealed, sealed_json
 
 _DIRECTORY = "_scheduled"
+_LIST = "waiting.json"
 _DESCRIPTION = b"millstream"
 
 Place = tuple[Micros, int]
@@ -44,7 +50,7 @@ class ScheduledChanges:
         """`done` is the last one that the log has."""
         self._directory = relation_dir / _DIRECTORY
         remove_temporaries(self._directory)
-        self._waiting = sorted((_read(path) for path in self._directory.glob("*.arrow")), key=lambda change: change.place)
+        self._waiting = sorted((_read(path) for path in self._listed()), key=lambda change: change.place)
         self._last = max((change.number for change in self._waiting), default=done[1] if done else 0)
         for change in [change for change in self._waiting if done is not None and change.place <= done]:
             self.remove(change)
@@ -55,17 +61,38 @@ class ScheduledChanges:
 
     def add(self, instant: Micros, description: dict[str, Any], rows: pa.Table) -> None:
         change = Scheduled(self._last + 1, instant, description, rows)
-        self._directory.mkdir(exist_ok=True)
-        atomic_write(self._path(change), _written(change))
+        with writing(self._directory):
+            self._directory.mkdir(exist_ok=True)
+        if not self._last:
+            self._save([])  # before the first file: from then on a list that is missing has been taken away
+        atomic_write(self._path(change.number), _written(change))
+        self._save(sorted([*self._waiting, change], key=lambda change: change.place))
         self._last = change.number
-        self._waiting = sorted([*self._waiting, change], key=lambda change: change.place)
 
     def remove(self, change: Scheduled) -> None:
-        self._path(change).unlink(missing_ok=True)
-        self._waiting = [other for other in self._waiting if other is not change]
+        self._save([other for other in self._waiting if other is not change])
+        fault_point("scheduled.before_delete")
+        remove_file(self._path(change.number))
+        fault_point("scheduled.deleted")
 
-    def _path(self, change: Scheduled) -> Path:
-        return self._directory / f"{change.number}.arrow"
+    def _save(self, waiting: list[Scheduled]) -> None:
+        atomic_write(self._directory / _LIST, sealed_json([change.number for change in waiting]))
+        self._waiting = waiting
+
+    def _listed(self) -> list[Path]:
+        found = set(self._directory.glob("*.arrow"))
+        try:
+            listed = read_sealed_json(self._directory / _LIST, lambda numbers: [self._path(int(number)) for number in numbers])
+        except FileNotFoundError:
+            if found:
+                raise DataDamaged(f'the file "{self._directory / _LIST}" is missing', hint=RESTORE) from None
+            return []
+        for path in found.difference(listed):
+            remove_file(path)
+        return listed
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number}.arrow"
 
 
 def _written(change: Scheduled) -> bytes:
@@ -74,13 +101,17 @@ def _written(change: Scheduled) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows)
-    return bytes(sink.getvalue())
+    return sealed(bytes(sink.getvalue()))
 
 
 def _read(path: Path) -> Scheduled:
     try:
-        rows = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
-        described = json.loads(rows.schema.metadata[_DESCRIPTION])
-        return Scheduled(described["number"], described["instant"], described["change"], rows.replace_schema_metadata(None))
-    except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'"{path}" is damaged', hint="Restore it from a backup.") from error
+        return read_sealed(path, _decoded)
+    except FileNotFoundError:
+        raise DataDamaged(f'the file "{path}" is missing', hint=RESTORE) from None
+
+
+def _decoded(data: bytes) -> Scheduled:
+    rows = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+    described = json.loads(rows.schema.metadata[_DESCRIPTION])
+    return Scheduled(described["number"], described["instant"], described["change"], rows.replace_schema_metadata(None))

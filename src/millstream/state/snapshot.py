@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from millstream.core.errors import DataDamaged
-from millstream.state.atomic import TEMPORARY, sync_directory, sync_file
+from millstream.state.atomic import TEMPORARY, remove_file, sync_directory, sync_file, writing
 from millstream.state.fault import fault_point
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -32,23 +32,28 @@ def prune_snapshots(directory: Path, keep: Collection[str]) -> int:
     """Removes a query's snapshots that no kept tick record names; returns how many."""
     gone = [path for path in directory.glob("*") if path.name not in keep]
     for path in gone:
-        path.unlink(missing_ok=True)
+        with writing(path):
+            path.unlink(missing_ok=True)
+        fault_point("snapshot.pruned")
     return len(gone)
 
 
 def save_arrays(path: Path, arrays: Arrays) -> int:
     """The file appears whole or not at all; returns its size."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    fault_point("snapshot.before_write")
     try:
-        _write(temporary, arrays)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(temporary, arrays)
+            fault_point("snapshot.before_replace")
+            os.replace(temporary, path)
+            sync_directory(path.parent)
+            fault_point("snapshot.after_replace")
+            return os.path.getsize(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary)
         raise
-    fault_point("snapshot.before_replace")
-    os.replace(temporary, path)
-    sync_directory(path.parent)
-    return os.path.getsize(path)
 
 
 def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -11,16 +11,16 @@ at once or, after a crash, at the next open.  A batch of a source commits its nu
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.core.errors import DuplicateColumn
+from millstream.core.errors import DataDamaged, DuplicateColumn, StorageFailed
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import TIMESTAMP, Schema
 from millstream.state.aside_table import AsideTable
@@ -32,6 +32,7 @@ from millstream.state.frontier import Frontier
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES
 from millstream.state.retired_files import GRACE_S
+from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
 from millstream.state.sequence import sequence_numbers
 from millstream.state.timed_table import TimedTable
 
@@ -89,8 +90,9 @@ class StreamLog:
             rejected_directory, pa.schema([*DEAD_LETTER, *numbers]), TS, state.get("rejected"), state.get("rejected_rows", 0)
         )
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no row at or after this instant has been dropped
+        self._has_advanced: bool = state.get("has_advanced", False)
         committed = Frontier.from_json(state.get("frontier", {}), slack_us)
-        self.frontier: Frontier = committed.after_advance(_read_advanced(self.directory))
+        self.frontier: Frontier = committed.after_advance(self._read_advanced())
         self._publish_aside()
         self.sweep()
 
@@ -134,34 +136,53 @@ class StreamLog:
                 self._late.delete_unnamed(late)
                 self._rejected.delete_unnamed(rejected)
                 return False
+            try:
+                self._publish_aside()
+                return self._committed(chunks, late, frontier, batch, rejected)
+            except StorageFailed:
+                self._table.delete_unnamed(chunks)
+                self._late.delete_unnamed(late)
+                self._rejected.delete_unnamed(rejected)
+                raise
+
+    def _committed(
+        self, chunks: Sequence[ChunkInfo], late: Sequence[ChunkInfo], frontier: Frontier, batch: tuple[str, int] | None,
+        rejected: Sequence[ChunkInfo],
+    ) -> bool:  # fmt: skip
+        moved = self._merged(frontier)
+        rows, late_rows, rejected_rows = (sum(chunk.rows for chunk in some) for some in (chunks, late, rejected))
+        # late rows leave the table by the frontier that they found, which lies between these bounds
+        behind = [replace(chunk, min_ts=NEVER_BEFORE, max_ts=moved.value) for chunk in late]
+        late_next = AsideTable.pending(behind, self.version + 1)
+        rejected_next = AsideTable.pending(rejected, self.version + 1)
+        state = {
+            "frontier": moved.to_json(), "ingest": self._ingest, "rows": self._rows_accepted + rows,
+            "late_rows": self._late.rows + late_rows, "late": late_next, "rejected_rows": self._rejected.rows + rejected_rows,
+            "rejected": rejected_next, "whole_from": self.whole_from, "has_advanced": self._has_advanced,
+        }  # fmt: skip
+        self._table.commit(state, chunks, {_source(batch[0]): batch[1]} if batch else None)
+        self.frontier = moved
+        self._rows_accepted += rows
+        self._late.committed(late_next, late_rows)
+        self._rejected.committed(rejected_next, rejected_rows)
+        fault_point("stream.before_late")
+        with suppress(StorageFailed):  # the rows are in: who asks for late ones, or the next commit, will try again
             self._publish_aside()
-            moved = self._merged(frontier)
-            rows, late_rows, rejected_rows = (sum(chunk.rows for chunk in some) for some in (chunks, late, rejected))
-            # late rows leave the table by the frontier that they found, which lies between these bounds
-            behind = [replace(chunk, min_ts=NEVER_BEFORE, max_ts=moved.value) for chunk in late]
-            late_next = AsideTable.pending(behind, self.version + 1)
-            rejected_next = AsideTable.pending(rejected, self.version + 1)
-            state = {
-                "frontier": moved.to_json(), "ingest": self._ingest, "rows": self._rows_accepted + rows,
-                "late_rows": self._late.rows + late_rows, "late": late_next, "rejected_rows": self._rejected.rows + rejected_rows,
-                "rejected": rejected_next, "whole_from": self.whole_from,
-            }  # fmt: skip
-            self._table.commit(state, chunks, {_source(batch[0]): batch[1]} if batch else None)
-            self.frontier = moved
-            self._rows_accepted += rows
-            self._late.committed(late_next, late_rows)
-            self._rejected.committed(rejected_next, rejected_rows)
-            fault_point("stream.before_late")
-            self._publish_aside()
-            return True
+        return True
 
     def advance(self, frontier: Frontier) -> None:
         """Moves the frontier without rows, durably: a small file costs what an empty commit would, and does not grow."""
         with self._lock:
             moved = self._merged(frontier)
             if moved.value > self.frontier.value:
-                atomic_write(self.directory / _ADVANCED, json.dumps({"advanced": moved.value}).encode())
+                atomic_write(self.directory / _ADVANCED, sealed_json({"advanced": moved.value}))
             self.frontier = moved
+            if not self._has_advanced and moved.advanced is not None:
+                # once: from then on a file that is missing has been taken away
+                with suppress(StorageFailed):
+                    self._publish_aside()
+                    self._table.commit(self._state(has_advanced=True), [])
+                    self._has_advanced = True
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -173,11 +194,13 @@ class StreamLog:
     def late_chunks(self) -> list[ChunkInfo]:
         """Of the late table, whose directory is `late_directory`.  Their min_ts and max_ts bound _frontier, not _ts."""
         with self._lock:
+            self._publish_aside()
             return self._late.chunks()
 
     def rejected_chunks(self) -> list[ChunkInfo]:
         """Of the dead letters, whose directory is `rejected_directory`.  Their _ts is the wall clock's."""
         with self._lock:
+            self._publish_aside()
             return self._rejected.chunks()
 
     @property
@@ -219,8 +242,12 @@ class StreamLog:
             self._publish_aside()
             old = self._table.before(horizon_ts)
             if old:
-                self.whole_from = max(self.whole_from, horizon_ts)
-                self._table.drop(self._state(), old)
+                whole_from, self.whole_from = self.whole_from, max(self.whole_from, horizon_ts)
+                try:
+                    self._table.drop(self._state(), old)
+                except BaseException:
+                    self.whole_from = whole_from
+                    raise
             return len(old) + self._late.retain(horizon_ts) + self._rejected.retain(rejected_before, MOST_REJECTED)
 
     def compact(
@@ -277,13 +304,13 @@ class StreamLog:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self, *, has_advanced: bool = False) -> dict[str, Any]:
         assert self._late.is_published
         assert self._rejected.is_published
         return {
             "frontier": self.frontier.to_json(), "ingest": self._ingest, "rows": self._rows_accepted,
             "late_rows": self._late.rows, "late": None, "rejected_rows": self._rejected.rows, "rejected": None,
-            "whole_from": self.whole_from,
+            "whole_from": self.whole_from, "has_advanced": has_advanced or self._has_advanced,
         }  # fmt: skip
 
     def _tables(self) -> list[TimedTable[ChunkInfo]]:
@@ -299,13 +326,15 @@ class StreamLog:
         self._late.publish()
         self._rejected.publish()
 
+    def _read_advanced(self) -> Micros:
+        path = self.directory / _ADVANCED
+        try:
+            return read_sealed_json(path, lambda saved: int(saved["advanced"]))
+        except FileNotFoundError:
+            if self._has_advanced:
+                raise DataDamaged(f'the file "{path}" is missing', hint=RESTORE) from None
+            return NEVER_BEFORE
+
 
 def _source(source_id: str) -> str:
     return f"source {source_id}"
-
-
-def _read_advanced(directory: Path) -> Micros:
-    try:
-        return int(json.loads((directory / _ADVANCED).read_bytes())["advanced"])
-    except FileNotFoundError:
-        return NEVER_BEFORE

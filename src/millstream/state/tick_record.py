@@ -7,18 +7,20 @@ Changelogs follow their tick: after a crash, `unpublished` gives the ticks whose
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from millstream.core.errors import DataDamaged, InternalError
 from millstream.core.instant import Micros
-from millstream.state.atomic import create_exclusive
+from millstream.state.atomic import create_exclusive, writing
 from millstream.state.fault import fault_point
 from millstream.state.location import Location
 from millstream.state.output_file import OutputFile
+from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+
+_NEWEST = "newest"  # another name of the newest record
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class TickRecord:
     outputs: Mapping[str, Sequence[OutputFile]] = field(default_factory=dict)  # per query
     snapshots: Mapping[str, Sequence[str]] = field(default_factory=dict)  # per query: files below its snapshot directory
     plan_version: int = 0
+    previous: int | None = field(default=None, compare=False)  # the tick before, if its record was still kept
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +41,7 @@ class TickRecord:
             "outputs": {query: [file.to_json() for file in files] for query, files in self.outputs.items()},
             "snapshots": {query: list(paths) for query, paths in self.snapshots.items()},
             "plan_version": self.plan_version,
+            "previous": self.previous,
         }
 
     @staticmethod
@@ -58,7 +62,9 @@ class TickLog:
     def open(location: Location) -> TickLog:
         location.tick_dir.mkdir(parents=True, exist_ok=True)
         paths = sorted(location.tick_dir.glob("*.json"), key=lambda path: int(path.stem))
-        return TickLog(location.tick_dir, [_read(path) for path in paths])
+        records = [read_sealed_json(path, TickRecord.from_json) for path in paths]
+        _require_all(location.tick_dir, records)
+        return TickLog(location.tick_dir, records)
 
     @property
     def last(self) -> TickRecord | None:
@@ -72,9 +78,10 @@ class TickLog:
         """The tick is committed when this returns; InternalError, and nothing changes, if it is not a later one than the last."""
         if self.last is not None and record.tick <= self.last.tick:
             raise InternalError(f"tick {record.tick} is committed already, the last one is {self.last.tick}")
+        record = replace(record, previous=None if self.last is None else self.last.tick)
         fault_point("tick.before_commit")
         try:
-            create_exclusive(self._path(record.tick), json.dumps(record.to_json(), separators=(",", ":")).encode())
+            create_exclusive(_path(self._directory, record.tick), sealed_json(record.to_json()), witness=self._directory / _NEWEST)
         except FileExistsError as error:
             raise InternalError(f"tick {record.tick} is committed already") from error
         self._records.append(record)
@@ -95,17 +102,23 @@ class TickLog:
         limit = min(keep_from, self._published + 1, self._records[-1].tick)
         gone = [record for record in self._records if record.tick < limit]
         for record in gone:
-            self._path(record.tick).unlink(missing_ok=True)
+            with writing(_path(self._directory, record.tick)):
+                _path(self._directory, record.tick).unlink(missing_ok=True)
             fault_point("tick.pruned")
         self._records = self._records[len(gone) :]
         return len(gone)
 
-    def _path(self, tick: int) -> Path:
-        return self._directory / f"{tick:09d}.json"
+
+def _path(directory: Path, tick: int) -> Path:
+    return directory / f"{tick:09d}.json"
 
 
-def _read(path: Path) -> TickRecord:
+def _require_all(directory: Path, records: Sequence[TickRecord]) -> None:
+    """No record between the oldest that is kept and the newest that was written is missing."""
     try:
-        return TickRecord.from_json(json.loads(path.read_bytes()))
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'the record of a tick, "{path}", is damaged', hint="Restore it from a backup.") from error
+        expected = [read_sealed_json(directory / _NEWEST, TickRecord.from_json).tick]
+    except FileNotFoundError:
+        expected = []
+    expected += [record.previous for record in records[1:] if record.previous is not None]
+    for tick in sorted(set(expected) - {record.tick for record in records}):
+        raise DataDamaged(f'the record of a tick, "{_path(directory, tick)}", is missing', hint=RESTORE)

@@ -15,6 +15,7 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from millstream.core.instant import Micros
+from millstream.state.atomic import remove_file
 from millstream.state.chunk import BUCKET, SEQ, ChunkInfo
 from millstream.state.delta_log import DataFile, DeltaLog
 from millstream.state.retired_files import GRACE_S, RetiredFiles
@@ -56,10 +57,11 @@ class TimedTable(Generic[F]):
 
     def _replace(self, state: Mapping[str, Any], old: Sequence[F], new: Sequence[F], *, rearranges: bool) -> None:
         leaving = [file.path for file in old]
-        self._retired.retire(leaving)
         try:
+            self._retired.retire(leaving)
             self.log.commit(state, add=map(self._data_file, new), remove=map(self._data_file, old), rearranges=rearranges)
         except BaseException:
+            self.delete_unnamed(new)
             self._retired.forget(leaving)
             raise
         self.index.discard(set(leaving))
@@ -86,7 +88,7 @@ class TimedTable(Generic[F]):
     def delete_unnamed(self, files: Sequence[TimedFile]) -> None:
         """Files that were written for a commit that will not come."""
         for file in files:
-            (self.directory / file.path).unlink(missing_ok=True)
+            remove_file(self.directory / file.path)
 
     def _live(self) -> set[str]:
         return {file.path for file in self.index}

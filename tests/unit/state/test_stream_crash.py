@@ -50,15 +50,15 @@ NOTHING = ([], [], 5000)
         ("delta.before_commit:7", AFTER_FOUR),
         ("delta.after_commit:7", AFTER_FOUR),
         ("stream.before_late:2", ([50, 150], [1], 149)),  # the late table does not exist yet
-        ("atomic.before_replace:2", AFTER_ALL),  # the advance; 1 is the location's header
+        ("atomic.before_replace@_advanced.json", AFTER_ALL),
         ("stream.merged:1", ADVANCED),
         ("retired.listed:1", ADVANCED),
-        ("delta.after_commit:20", ADVANCED),  # the log's chunks are merged
+        ("delta.after_commit:21", ADVANCED),  # the log's chunks are merged
         ("retired.listed:2", ADVANCED),
-        ("delta.after_commit:21", ADVANCED),  # the late table's too
+        ("delta.after_commit:22", ADVANCED),  # the late table's too
         ("retired.listed:3", ADVANCED),
-        ("delta.after_commit:22", RETAINED),  # retention has dropped the log's chunks
-        ("delta.after_commit:23", NOTHING),  # and the late ones
+        ("delta.after_commit:23", RETAINED),  # retention has dropped the log's chunks
+        ("delta.after_commit:24", NOTHING),  # and the late ones
         ("retired.deleted:1", NOTHING),
     ],
 )
