@@ -18,7 +18,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -34,6 +34,7 @@ from millstream.core.errors import (
     PlanChanged,
     QueryFailed,
     QueryNotFound,
+    StorageFailed,
     TypeMismatch,
     did_you_mean,
 )
@@ -326,6 +327,9 @@ class Database:
         self._engine.flush()
         self._statements.sinks.follow()
         self._statements.sinks.await_delivered()
+        if not self._ticker.is_running:  # then nobody else puts files in order
+            with suppress(StorageFailed):  # what was to be done is done; the next write will say it
+                self._engine.maintain_if_due()
 
     def await_drained(self) -> None:
         """Returns when every source is exhausted for now and all its rows are in the answers, the newest included."""
@@ -376,12 +380,11 @@ class Database:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _in_the_background(self, *, seldom: bool) -> None:
+    def _in_the_background(self) -> None:
         """What the ticker does beside ticking: results and sinks follow the commits; now and then files are put in order."""
         self._engine.publish()
         self._statements.sinks.follow()
-        if seldom:
-            self._engine.maintain()
+        self._engine.maintain_if_due()
 
     @contextmanager
     def _secrets_hidden(self, stream: str) -> Iterator[None]:

@@ -53,6 +53,8 @@ DEFAULT_RETENTION_US = UNITS["DAY"]
 """A stream without RETAIN keeps this much event time, and always what live windows need."""
 MOST_REPLAYS = 3
 """How often a tick tries to bring lost caches back before it gives a query up."""
+MAINTAIN_S = 10.0
+"""How often small files are merged and old ones go, at the most."""
 KEPT_TICKS = 20
 """Records of this many ticks stay readable behind the last, for people who look."""
 
@@ -79,6 +81,7 @@ class Engine:
         self._share_windows = share_windows
         self._stores: dict[int, tuple[StoreSize, ...]] = {}  # by bucket, as its worker last said
         self._clock = clock or Clock()
+        self._maintained = self._clock.seconds()
         self.streams = Streams(location, self._clock)
         self.system = SystemStream(self.streams, self._clock, sys_interval)
         self.relations = Relations(location)
@@ -209,6 +212,12 @@ class Engine:
             self.committed.notify_all()
             for stream in self.streams.everything:
                 stream.log.close()
+
+    def maintain_if_due(self) -> None:
+        """The same as `maintain`, now and then."""
+        if self._clock.seconds() - self._maintained >= MAINTAIN_S:
+            self._maintained = self._clock.seconds()
+            self.maintain()
 
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""

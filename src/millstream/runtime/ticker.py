@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
 
 from millstream.core.errors import InternalError, MillstreamError, StorageFailed
 from millstream.runtime.engine import Engine
@@ -14,20 +14,12 @@ log = logging.getLogger(__name__)
 
 _FOLLOW_S = 1.0
 """How long the results' Delta tables and the sinks may lag behind the committed ticks."""
-_MAINTAIN_S = 10.0
-"""How often small files are merged and old ones go."""
 _RETRY_S = 1.0
 """How long to wait after the file system has refused something."""
 
 
-class Follow(Protocol):
-    """What else has to be done regularly; `seldom` is true every few seconds."""
-
-    def __call__(self, *, seldom: bool) -> None: ...
-
-
 class Ticker:
-    def __init__(self, engine: Engine, interval_s: float | None, follow: Follow) -> None:
+    def __init__(self, engine: Engine, interval_s: float | None, follow: Callable[[], None]) -> None:
         self._engine = engine
         self._follow = follow
         self._interval_s = interval_s
@@ -40,6 +32,10 @@ class Ticker:
         if self._interval_s is not None:
             self._thread = threading.Thread(target=self._loop, name="millstream-ticker", daemon=True)
             self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
 
     def wake(self) -> None:
         self._woken.set()
@@ -62,7 +58,7 @@ class Ticker:
 
     def _loop(self) -> None:
         assert self._interval_s is not None
-        followed = maintained = time.monotonic()
+        followed = time.monotonic()
         try:
             while not self._stopping.is_set():
                 self._woken.wait(self._interval_s)
@@ -71,10 +67,8 @@ class Ticker:
                 try:
                     self._tick()
                     if time.monotonic() - followed > _FOLLOW_S:
-                        seldom = time.monotonic() - maintained > _MAINTAIN_S
-                        self._follow(seldom=seldom)
+                        self._follow()
                         followed = time.monotonic()
-                        maintained = followed if seldom else maintained
                     self._error = None
                 except StorageFailed as error:  # there may be space again later
                     if self._error is None:

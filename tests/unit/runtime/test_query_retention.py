@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from inline import open_inline
+from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.core.errors import InstantPassed
 from millstream.runtime import engine
 from millstream.state import changelog
+from millstream.state.location import Location
+from unit.runtime.manual_clock import ManualClock
 
 ROWS_A_TICK, TICKS = 10, 60
 
@@ -109,3 +111,17 @@ def test_it_is_part_of_the_saved_statement(tmp_path: Path) -> None:
         assert "RETAIN 2 HOURS" in (db._statements.definition("counts") or "")
     with open_inline(tmp_path, buckets=2) as db:
         assert db._engine.queries["counts"].retain_us == 7_200_000_000
+
+
+def test_files_are_put_in_order_also_where_nobody_ticks_but_the_user(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Database(Location.open(tmp_path, buckets=1), InlineRunner(), tick_interval=None, clock=clock.clock) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT) TIMESTAMP BY ts RETAIN 20 MICROSECONDS")
+        db.execute("CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 10 MICROSECONDS]")
+        files = []
+        for number in range(40):
+            db.insert("s", [(number * 10, 1)])
+            clock.seconds += engine.MAINTAIN_S / 4
+            db.flush()
+            files.append(len(db._engine.streams["s"].log._table.index))
+        assert max(files) < 12
