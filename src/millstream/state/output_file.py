@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.core.schema import TIMESTAMP
 from millstream.core.signed_batch import SignedBatch
+from millstream.state.atomic import sync_file, writing
 from millstream.state.fault import fault_point
 from millstream.state.parquet_file import read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
@@ -46,12 +47,14 @@ def output_columns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns: Sequence[str] | None = None) -> OutputFile:
-    """Writes changes, instants in order, no batch empty, under a name of their own.  `columns` come from `output_columns`."""
+    """Writes changes, instants in order, no batch empty, under a name of their own, durable on return.  `columns` come from `output_columns`."""
     assert min(map(len, batches), default=0), "an empty output is not worth a file"
     names = batches[0].rows.schema.names if columns is None else list(columns)
     rows = pa.concat_tables([_with_time(batch, [INSTANT, DIFF, *names]) for batch in batches])
     fault_point("output.before_write")
     path, size = write_parquet(Path(directory), rows, statistics=(INSTANT,))
+    with writing(Path(directory) / path):
+        sync_file(Path(directory) / path)
     fault_point("output.after_write")
     return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
 
