@@ -47,7 +47,10 @@ def output_columns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns: Sequence[str] | None = None) -> OutputFile:
-    """Writes changes, instants in order, no batch empty, under a name of their own, durable on return.  `columns` come from `output_columns`."""
+    """Writes changes, instants in order, no batch empty, under a name of their own, durable on return.
+
+    `columns` come from `output_columns`.
+    """
     assert min(map(len, batches), default=0), "an empty output is not worth a file"
     names = batches[0].rows.schema.names if columns is None else list(columns)
     rows = pa.concat_tables([_with_time(batch, [INSTANT, DIFF, *names]) for batch in batches])
