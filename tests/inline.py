@@ -69,6 +69,9 @@ class InlineRunner:
         except duckdb.Error as error:
             raise _ours(error, sql, [name for table in tables.values() for name in table.column_names]) from None
 
+    def close(self) -> None:
+        pass
+
     def lose_caches(self) -> None:
         """As if every worker process had died."""
         self._workers.clear()

@@ -1,7 +1,8 @@
-"""The stream scripts of the project, and which of them also run on Spark.
+"""The stream scripts of the project, and which of them also run on Spark, and on a cluster.
 
-Every script runs without a JVM, under every batching that could show.  A third of them run on Spark as well: chosen by
-a hash of the path, so that the choice stays when others are added, and all those in which the database is opened again.
+Every script runs without a JVM, under every batching that could show.  A third of them run on Spark as well, a twelfth on a
+cluster: chosen by a hash of the path, so that the choice stays when others are added, and all those in which the database is
+opened again.
 Blocks under `onlyif functions` use Python functions that a script cannot make by itself: `lookup` and `match`.
 """
 
@@ -31,7 +32,19 @@ def batchings(path: Path) -> list[str]:
 
 
 def runs_on_spark(path: Path) -> bool:
-    return zlib.crc32(path.as_posix().encode()) % 3 == 0 or any(isinstance(block, Restart) for block in read_script(path).blocks)
+    return _one_in(3, path) or _opens_again(path)
+
+
+def runs_on_cluster(path: Path) -> bool:
+    return _one_in(12, path) or _opens_again(path)
+
+
+def _one_in(number: int, path: Path) -> bool:
+    return zlib.crc32(path.as_posix().encode()) % number == 0
+
+
+def _opens_again(path: Path) -> bool:
+    return any(isinstance(block, Restart) for block in read_script(path).blocks)
 
 
 def check_script(path: Path, open_database: OpenDatabase, batching: str, key: str) -> None:

@@ -53,6 +53,7 @@ from millstream.runtime.statements import Statements
 from millstream.runtime.statistics import query_statistics
 from millstream.runtime.store_use import StoreUse
 from millstream.runtime.ticker import Ticker
+from millstream.spark.executors import await_executors
 from millstream.spark.functions import declared_function
 from millstream.spark.session import create_session, keep_calls_out_of_logs
 from millstream.spark.sources import Sources
@@ -117,11 +118,13 @@ def connect(
     _check_one_of("expiry", expiry, EXPIRIES)
     session = spark if spark is not None else create_session(master)
     keep_calls_out_of_logs()
+    await_executors(session.sparkContext, settle_s=0.0)
     cores = max(1, session.sparkContext.defaultParallelism)
     temporary = tempfile.TemporaryDirectory(prefix="millstream-") if location is None else None
     place = Location.open(temporary.name if temporary else str(location), buckets=buckets, new_buckets=cores)
     try:
         runner = SparkRunner(session, place.buckets)
+        runner.check_location(place)
         runner.warm_up()
         return Database(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
@@ -362,6 +365,7 @@ class Database:
         if self._closed:
             return
         self._closed = True
+        self._engine.runner.close()
         if self._sources is not None:
             self._sources.stop_all()
         self._ticker.stop()

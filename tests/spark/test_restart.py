@@ -40,9 +40,9 @@ def changelog(location: Path, program: Path = WORKLOAD, *arguments: str) -> list
     return lines[lines.index("changelog") + 1 : lines.index("end")]
 
 
-def kill_at_batch(location: Path, number: int) -> None:
+def kill_at_batch(location: Path, number: int, *arguments: str) -> None:
     """kill -9 of the program, its JVM and its workers, as soon as it has begun the batch."""
-    process = start(location)
+    process = start(location, None, WORKLOAD, *arguments)
     assert process.stdout is not None
     for line in process.stdout:
         if line.strip() == f"batch {number}":

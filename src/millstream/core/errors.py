@@ -234,6 +234,12 @@ class OutOfMemory(ExecutionError):
     code = "OUT_OF_MEMORY"
 
 
+class ClusterFailed(ExecutionError):
+    """Spark or its workers are gone: no fault of a query, nothing that was committed is lost."""
+
+    code = "CLUSTER_FAILED"
+
+
 class DataDamaged(ExecutionError):
     code = "DATA_DAMAGED"
 

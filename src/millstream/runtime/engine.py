@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.core.errors import DataDamaged, InstantPassed, MillstreamError, NotSupported, PlanChanged, StorageFailed
+from millstream.core.errors import ClusterFailed, DataDamaged, InstantPassed, MillstreamError, NotSupported, PlanChanged, StorageFailed
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, sources
@@ -203,7 +203,7 @@ class Engine:
                 if stale:
                     self._run_tick(stale, snapshot=True)
                 self.publish()
-            except StorageFailed as error:
+            except (StorageFailed, ClusterFailed) as error:
                 # what is committed is there; the next run has more to replay and to publish
                 log.warning("the database is closed without snapshots", extra={"reason": error.message})
             for query in list(self.queries.values()):
@@ -392,7 +392,7 @@ class Engine:
             outcomes = self._outcomes(run, due, snapshot=snapshot)
             self._stores |= run.stores
             self._commit([outcome for outcome in outcomes if outcome.error is None])
-        except StorageFailed:
+        except (StorageFailed, ClusterFailed):
             run.delete_files()
             raise
         finally:
@@ -419,10 +419,13 @@ class Engine:
         return [outcome for outcome in outcomes if not outcome.missing]
 
     def _fail_all(self, outcomes: Iterable[Outcome]) -> None:
-        """A query that fails, fails alone; what the file system does not take is nobody's fault: then there is no tick."""
+        """A query that fails, fails alone.
+
+        What the file system does not take, and workers that are lost as often as replaced, are nobody's fault: then there is no tick.
+        """
         errors = [(outcome.span.query, failed(outcome)) for outcome in outcomes]
         for _, error in errors:
-            if isinstance(error, StorageFailed):
+            if isinstance(error, StorageFailed | ClusterFailed):
                 raise error
         for query, error in errors:
             self._fail(query, error)

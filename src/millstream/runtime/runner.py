@@ -22,3 +22,7 @@ class Runner(Protocol):
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         """Spark SQL over tables in memory, for questions that are answered once; `functions` may be called in it."""
         ...
+
+    def close(self) -> None:
+        """Nothing waits any longer for workers that are not there; what can be run is run as before."""
+        ...

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
-from millstream.core.errors import InternalError, MillstreamError
+from millstream.core.errors import ClusterFailed, MillstreamError
 from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.plan.shared_reading import SharedSources
@@ -373,4 +373,7 @@ def _split_name(span: Span, source: SourceExec) -> str:
 
 
 def failed(outcome: Outcome) -> MillstreamError:
-    return outcome.error or InternalError(f'the caches of query "{outcome.span.query.name}" could not be rebuilt')
+    return outcome.error or ClusterFailed(
+        f'the caches of query "{outcome.span.query.name}" are lost as often as they are replayed',
+        hint="Executors or their Python processes come and go, for want of memory perhaps: see their logs. Nothing is lost.",
+    )

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from millstream.core.errors import InternalError, MillstreamError, StorageFailed
+from millstream.core.errors import ClusterFailed, InternalError, MillstreamError, StorageFailed
 from millstream.runtime.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -70,9 +70,9 @@ class Ticker:
                         self._follow()
                         followed = time.monotonic()
                     self._error = None
-                except StorageFailed as error:  # there may be space again later
+                except (StorageFailed, ClusterFailed) as error:  # there may be space, or workers, again later
                     if self._error is None:
-                        log.error("the file system refuses, trying again", extra={"reason": str(error)})
+                        log.error("a tick could not be done, trying again", extra={"reason": str(error)})
                     self._error = error
                     self._stopping.wait(_RETRY_S)
                 self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))

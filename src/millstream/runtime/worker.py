@@ -101,7 +101,7 @@ class Worker:
             files = {}
             for split, source in task.sources:
                 parts = [split_chunk(source, task.table_dir, chunk, task.buckets, self._evaluator) for chunk in task.chunks]
-                path = f"{task.exchange_dir}/{split}-{task.part}.arrow"
+                path = f"{task.exchange_dir}/{split}-{uuid.uuid4().hex}.arrow"  # the same task may run twice, even at the same time
                 by_bucket = [[part[bucket] for part in parts] for bucket in range(task.buckets)]
                 write_rows(path, [_one_after_the_other(chunks) for chunks in by_bucket])
                 files[split] = path

@@ -1,15 +1,16 @@
-"""A Spark session fit for ticks: quiet, in UTC, with Python workers that live on between jobs."""
+"""A Spark session fit for ticks: quiet, in UTC, with Python workers that live on between jobs, on this machine or on a cluster."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 
@@ -17,13 +18,13 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from millstream.core.errors import ConfigInvalid
+from millstream.spark.executors import await_executors
 
 LOG_FILE = os.path.join(tempfile.gettempdir(), f"millstream-spark-{os.getpid()}.log")
 """What the JVM and the workers say; with MILLSTREAM_DEBUG set they say it on the screen."""
 
 _SETTINGS = {
     "spark.app.name": "millstream",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -32,6 +33,12 @@ _SETTINGS = {
     # delayed acknowledgements on loopback cost more than an empty tick
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "500ms",
+    # a bucket that waits for its executor's core a little while is cheaper than one that goes elsewhere and is replayed there
+    "spark.locality.wait.process": "10s",
+    # a second copy of a task would find no caches where it runs, and be the faster one for it
+    "spark.speculation": "false",
+    # an executor that is idle for a minute still holds the caches of its buckets
+    "spark.dynamicAllocation.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     # an idle source lists its directory at every poll: at the default of 10 ms that is half a core
     "spark.sql.streaming.pollingDelay": "100ms",
@@ -46,6 +53,8 @@ _SETTINGS = {
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }
 
+_ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+
 _JIT = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -54,6 +63,8 @@ _JIT = (
 takes a core for the first minute; loops over rows (a source's own reader, one-time queries) still get there."""
 
 _MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s)://.+")
+_LOOPBACK = re.compile(r"local.*|spark://(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+")
+_CONNECT_S = 5.0
 _ERROR_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -62,24 +73,44 @@ def create_session(master: str) -> SparkSession:
     if not _MASTERS.fullmatch(master):
         hint = "Write local[*] for all cores of this machine, local[4] for four of them, spark://HOST:PORT, k8s://URL or yarn."
         raise ConfigInvalid(f'the master "{master}" is not understood', hint=hint)
+    _check_answers(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log_settings = files("millstream.spark") / "log4j2.properties"
     options = f"-Dlog4j2.configurationFile=file:{log_settings} {_JIT}"
     builder = SparkSession.builder.master(master).config("spark.driver.extraJavaOptions", options)
-    for key, value in (_SETTINGS | {"spark.sql.warehouse.dir": _warehouse().name}).items():
+    here = _ON_THIS_MACHINE if _LOOPBACK.fullmatch(master) else {}
+    for key, value in (_SETTINGS | here | {"spark.sql.warehouse.dir": _warehouse().name}).items():
         builder = builder.config(key, value)
-    if master.startswith("local"):
-        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     try:
         with _stderr_to(LOG_FILE):
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
     except Exception as error:
         reason = str(error).strip().splitlines()
         raise ConfigInvalid(
             f'Spark does not start on "{master}": {reason[0] if reason else type(error).__name__}',
             hint=f"Is there a Java 17 or later (JAVA_HOME, or java on the PATH), and is the master's address right? See {LOG_FILE}.",
         ) from error
+    try:
+        await_executors(session.sparkContext)
+    except BaseException:
+        session.stop()  # else the next call would get it
+        raise
+    return session
+
+
+def _check_answers(master: str) -> None:
+    """Spark itself would try for a minute before it says that nobody is there."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S):
+            return
+    raise ConfigInvalid(
+        f'no master of Spark answers at "{master}"',
+        hint="Is it running, and is this its address? `scripts/cluster start` starts one on this machine.",
+    )
 
 
 def keep_calls_out_of_logs() -> None:

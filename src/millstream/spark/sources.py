@@ -29,6 +29,7 @@ from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partiti
 from millstream.runtime.streams import Streams
 from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, part_of, spark_schema
 from millstream.spark.file_readers import FileReader, fast_file_reader
+from millstream.spark.jobs import Jobs
 from millstream.spark.once import spark_reason
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
 from millstream.spark.session import errors_told_by_us
@@ -58,6 +59,7 @@ class Sources:
 
     def __init__(self, spark: SparkSession, streams: Streams, location: Location, arrived: Callable[[], None]) -> None:
         self._spark = spark
+        self._jobs = Jobs(spark.sparkContext)
         self._streams = streams
         self._location = location
         self._arrived = arrived
@@ -117,6 +119,7 @@ class Sources:
             source.stop()
 
     def stop_all(self) -> None:
+        self._jobs.close()
         for name in list(self._running):
             self.stop(name)
 
@@ -172,7 +175,7 @@ class Sources:
 
     def _write_rows(self, batch: DataFrame, plan: IngestPlan, source: str) -> list[PartitionReport]:
         narrow = batch.coalesce(max(1, self._spark.sparkContext.defaultParallelism))
-        reports = narrow.mapInArrow(_RowWriter(plan, source), REPORT_SCHEMA).collect()
+        reports = self._jobs.run(narrow.mapInArrow(_RowWriter(plan, source), REPORT_SCHEMA).collect)
         return decode_reports(row.report for row in reports)
 
     def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
@@ -181,8 +184,8 @@ class Sources:
         context = self._spark.sparkContext
         slices = min(len(paths), max(1, context.defaultParallelism))
         jobs = context.parallelize(list(enumerate(paths)), slices)
-        reports = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader)).collect()
-        return decode_reports(reports)
+        write = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader))
+        return decode_reports(self._jobs.run(write.collect))
 
     # --- what to read
 

@@ -1,7 +1,6 @@
 """The stages of a tick as Spark jobs.
 
-A stage is one job with one task per bucket.  Each bucket has an anchor: a cached RDD of one tiny
-partition, whose block makes Spark prefer the executor that had the bucket before.  Inside an
+A stage is one job with one task per bucket.  A bucket's tasks prefer the executor that had it before (anchors.py).  Inside an
 executor, Spark keeps Python workers apart by their environment; giving each bucket an environment
 of its own pins it to one process, so its caches are there when the next tick comes.  If Spark
 decides otherwise, the worker says that its cache is missing and the tick replays it.
@@ -15,15 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-from pyspark import RDD, SparkContext
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from millstream.core.errors import InternalError
+from millstream.core.errors import ConfigInvalid, InternalError
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
+from millstream.spark.anchors import Anchors
+from millstream.spark.executors import is_local
+from millstream.spark.jobs import Jobs
 from millstream.spark.lost_workers import run_around
 from millstream.spark.once import query_once
+from millstream.state.location import Location
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -39,22 +42,27 @@ class SparkRunner:
         self._context = spark.sparkContext
         self._one_job = threading.Lock()
         self.parallelism = max(1, self._context.defaultParallelism)
-        self._anchors = [self._anchor(bucket) for bucket in range(buckets)]
+        self._buckets = buckets
+        self._anchors = Anchors(self._context)
+        self._jobs = Jobs(self._context)
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
-        placed = [(self._anchors[i % len(self._anchors)], i % len(self._anchors), task) for i, task in enumerate(tasks)]
+        placed = [(i % self._buckets, task) for i, task in enumerate(tasks)]
         try:
-            return self._run(worker_process.run_map, placed)
+            with self._one_job:
+                return self._jobs.once(lambda: self._collect(worker_process.run_map, placed))
         except Exception as error:  # a process is gone: the stages, which read the log themselves then, find out why
             return [MapResult(tasks[0].part, {}, InternalError(f"the map stage has lost a process: {error!s:.200}"))]
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        return run_around(tasks, self._run_stage)
+        with self._one_job:
+            return self._jobs.run(lambda: run_around(tasks, self._run_stage))
 
     def _run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        for bucket in range(len(self._anchors), max((task.bucket + 1 for task in tasks), default=0)):
-            self._anchors.append(self._anchor(bucket))  # a query may have more buckets than the database has now
-        return self._run(worker_process.run_stage, [(self._anchors[task.bucket], task.bucket, task) for task in tasks])
+        return self._collect(worker_process.run_stage, [(task.bucket, task) for task in tasks])
+
+    def close(self) -> None:
+        self._jobs.close()
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         return query_once(self._spark, sql, tables, functions)
@@ -67,28 +75,42 @@ class SparkRunner:
 
     def _warm_up(self) -> None:
         try:
-            self._run(worker_process.warm_up, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+            self._run(worker_process.warm_up, [(bucket, None) for bucket in range(self._buckets)])
         except Exception as error:  # closed meanwhile, or broken: then the first tick says so
             log.info("warm-up ended early", extra={"reason": str(error)})
 
+    def check_location(self, location: Location) -> None:
+        """That it is the same directory for the executors as for us; in local mode it cannot be another."""
+        if is_local(self._context):
+            return
+        asked = (str(location.path), location.id)
+        trouble = [told for told in self._run(worker_process.trouble_with, [(bucket, asked) for bucket in range(self._buckets)]) if told]
+        if trouble:
+            raise ConfigInvalid(
+                f'the executors cannot use the location "{location.path}": {trouble[0]}',
+                hint="On a cluster it must be a directory that all machines share, and may write to: see docs/cluster.md.",
+            )
+
     def process_ids(self) -> list[int]:
         """The Python processes that hold the buckets' caches now."""
-        return self._run(worker_process.process_id, [(anchor, bucket, None) for bucket, anchor in enumerate(self._anchors)])
+        return self._run(worker_process.process_id, [(bucket, None) for bucket in range(self._buckets)])
 
-    def _anchor(self, bucket: int) -> RDD[int]:
-        return self._context.parallelize([bucket], 1).cache()
-
-    def _run(self, function: Callable[[Task], Result], placed: Sequence[tuple[RDD[int], int, Task]]) -> list[Result]:
-        jobs = []
-        for anchor, bucket, task in placed:
-            job = anchor.mapPartitions(_Call(function, task))
-            job.ctx = _BucketContext(self._context, bucket)
-            job._jrdd  # noqa: B018 - made now, with the environment of its bucket
-            job.ctx = self._context
-            jobs.append(job)
+    def _run(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
+        """One job; the tasks with their buckets."""
         # two tasks of a bucket at the same time would be two processes, each with a part of the caches
         with self._one_job:
-            results: list[Result] = self._context.union(jobs).collect()
+            return self._jobs.run(lambda: self._collect(function, tasks))
+
+    def _collect(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
+        anchors = self._anchors.for_buckets(1 + max(bucket for bucket, _ in tasks))
+        parts = []
+        for bucket, task in tasks:
+            part = anchors[bucket].mapPartitions(_Call(function, task))
+            part.ctx = _BucketContext(self._context, bucket)
+            part._jrdd  # noqa: B018 - made now, with the environment of its bucket
+            part.ctx = self._context
+            parts.append(part)
+        results: list[Result] = self._context.union(parts).collect()
         return results
 
 
@@ -110,7 +132,7 @@ class _Call(Generic[Task, Result]):
         self._function = function
         self._task = task
 
-    def __call__(self, anchor: Iterable[int]) -> Iterator[Result]:
+    def __call__(self, anchor: Iterable[str]) -> Iterator[Result]:
         for _ in anchor:
             pass
         yield self._function(self._task)
