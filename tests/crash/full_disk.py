@@ -54,7 +54,7 @@ def read_only(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", directory], check=True)
+        subprocess.run(["umount", "--lazy", directory], check=True)  # a checkpoint may still be reading there
 
 
 def attempt(db: Database, step: workload.Step) -> StorageFailed | None:

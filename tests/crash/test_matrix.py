@@ -40,9 +40,14 @@ def test_the_workload_passes_every_point(undisturbed: Undisturbed) -> None:
 def test_the_workload_does_what_it_is_for(undisturbed: Undisturbed) -> None:
     seen = undisturbed.seen
     assert all(len(changes) > 30 for name, changes in seen["changes"].items() if name not in ("passing", "names", "kept"))
-    assert [late for _, _, _, late in seen["streams"]] == [12, 9, 0]
-    assert len(seen["late"]) == 9
-    assert {"atomic.after_replace@dropped.json", "delta.after_commit@streams.late", "relation.folded"} <= set(undisturbed.cases)
+    assert [(late, rejected) for *_, late, rejected in seen["streams"]] == [(12, 0), (9, 9), (0, 0)]
+    assert len(seen["late"]) == len(seen["rejected"]) == 9
+    assert {
+        "atomic.after_replace@dropped.json",
+        "delta.after_commit@streams.late",
+        "delta.after_commit@streams.rejected",
+        "relation.folded",
+    } <= set(undisturbed.cases)
 
 
 @pytest.mark.parametrize("chain", range(CHAINS))
