@@ -22,19 +22,20 @@ def note_of(task: StageTask | MapTask) -> Path:
 def run_around(tasks: Sequence[StageTask], run: Run) -> list[StageResult]:
     """The stage, run again without the queries whose functions ended a process; their part is an error.
 
-    Buckets that were done give the same results again; one that has lost its process says that its caches are missing.
+    Buckets that were done give the same results again; one that has lost its process says that its caches are missing.  Where Spark
+    itself tries a lost task again, and it goes well, the machine was to blame and not the function that happened to be called.
     """
     try:
-        results, failure = run(tasks), None
-    except Exception as error:
-        results, failure = [], error
-    lost = _lost_calls(tasks)
-    if failure is not None and not lost:
-        raise failure
-    if not lost:
+        results = run(tasks)
+    except Exception:
+        lost = _lost_calls(tasks)
+        if not lost:
+            raise
+    else:
+        for path in map(note_of, tasks):
+            path.unlink(missing_ok=True)
         return results
-    if failure is not None:
-        results = run_around(rest, run) if (rest := _without(tasks, set(lost))) else [StageResult(tasks[0].bucket, ())]
+    results = run_around(rest, run) if (rest := _without(tasks, set(lost))) else [StageResult(tasks[0].bucket, ())]
     errors = tuple(
         FragmentResult(fragment.incarnation, fragment.number, tasks[0].bucket, error=lost[fragment.incarnation])
         for fragment in tasks[0].fragments
