@@ -140,7 +140,7 @@ def match(
     touched, moved = np.empty(len(left) + len(right) + 16, np.int64), np.empty(len(right) + 1, np.int64)
     stack, ahead = np.empty(DEEPEST, np.int64), new_ahead()
     sound = True
-    i, j, n = 0, 0, _NOTHING
+    i, j, n = _NOTHING, _NOTHING, _NOTHING
     while i < len(left) or j < len(right):
         if i < len(left) and (j == len(right) or left_instant[i] <= right_instant[j]):
             now = left_instant[i]

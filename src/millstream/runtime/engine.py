@@ -133,6 +133,7 @@ class Engine:
             query = RunningQuery(
                 name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), changelog.began, retain_us
             )  # fmt: skip
+            self.system.open_for(query.inputs)
             query.waits_for = _absent_functions(plan)
             if last is not None and incarnation in last.frontiers:
                 query.at, query.started = last.frontiers[incarnation], True

@@ -194,7 +194,11 @@ def _converted(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def _holds_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or (pa.types.is_nested(type_) and any(_holds_text(field.type) for field in type_.fields)))
+    if pa.types.is_struct(type_):
+        return any(_holds_text(field.type) for field in type_)
+    if pa.types.is_map(type_):
+        return _holds_text(type_.key_type) or _holds_text(type_.item_type)
+    return bool(pa.types.is_string(type_) or (pa.types.is_nested(type_) and _holds_text(type_.value_type)))
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
