@@ -44,6 +44,7 @@ _FREE, _PAIRED = 0, 2
 """Where the roots of a value's free copies and of its pairs begin, the left one first."""
 _NOTHING = cast(int, np.int64(0))
 """To numba a plain 0 is a type of its own, and what is called with it is compiled twice."""
+_ON_LEFT, _ON_RIGHT = cast(int, np.int64(LEFT)), cast(int, np.int64(RIGHT))
 _FOR_EVER, _LATEST = cast(int, np.int64(GONE_NEVER)), cast(int, np.int64(2**63 - 1))
 
 
@@ -239,7 +240,7 @@ def _keep_one(copies: Address, roots: Address, value: int) -> None:
     wanted = get(roots, value * ROOTS + _FREE + LEFT) != NONE or get(roots, value * ROOTS + _PAIRED + LEFT) != NONE
     free = get(roots, value * ROOTS + _FREE + RIGHT)
     if wanted and free == NONE and get(roots, value * ROOTS + _PAIRED + RIGHT) == NONE:
-        _add(copies, roots, value, RIGHT, _FOR_EVER)
+        _add(copies, roots, value, _ON_RIGHT, _FOR_EVER)
     elif not wanted and free != NONE:
         _take_down(copies, roots, free, _FREE)
         _give_back(copies, free)
@@ -282,7 +283,7 @@ def restore(value: Ints, left: Instants, right: Instants, copies: Ints, roots: I
     """Pairs, and free copies: those whose other side is ABSENT.  There is room for them."""
     nodes, tops = address(copies), address(roots)
     for i in range(len(value)):
-        one = _add(nodes, tops, value[i], LEFT, left[i]) if left[i] != ABSENT else NONE
-        other = _add(nodes, tops, value[i], RIGHT, right[i]) if right[i] != ABSENT else NONE
+        one = _add(nodes, tops, value[i], _ON_LEFT, left[i]) if left[i] != ABSENT else NONE
+        other = _add(nodes, tops, value[i], _ON_RIGHT, right[i]) if right[i] != ABSENT else NONE
         if one != NONE and other != NONE:
             _pair(nodes, tops, one, other)

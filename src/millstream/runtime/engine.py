@@ -90,6 +90,7 @@ class Engine:
         self.committed = threading.Condition(self.lock)
         self.reports: list[TickReport] = []
         self._ticks_done = 0
+        self._to_forget = False  # workers may still keep caches of queries that have stopped
         self._ticks = TickLog.open(location)
         self._tick = self._ticks.last.tick if self._ticks.last else 0
         # caches of an earlier run of this database in the same executors are not ours
@@ -164,6 +165,8 @@ class Engine:
             if query.stopped:
                 return
             query.stopped = True
+            query.stats.let_go()
+            self._to_forget = True
             if not query.dropped:
                 query.publish()
             if not query.is_saved:
@@ -228,6 +231,7 @@ class Engine:
                 stream.log.retain(horizon, rejected_before=self._clock.now() - _retention_us(stream))
             streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
             results = [(query, self._taken_in(query.name), self._kept_from(query)) for query in self.queries.values()]
+            self._let_workers_forget(self._new_run())
             self._ticks.prune(self._tick - KEPT_TICKS)
             for query in self.queries.values():
                 if query.snapshot is not None:
@@ -247,6 +251,13 @@ class Engine:
                 query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
                 query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
                 query.changelog.vacuum()
+
+    def _let_workers_forget(self, run: TickRun) -> None:
+        """Workers hear with every task who still lives, but not every bucket has one in every tick."""
+        if self._to_forget:
+            run.visit(max((query.buckets for query in self.queries.values()), default=self.location.buckets))
+            self._stores |= run.stores
+            self._to_forget = False
 
     def _readers(self, name: str) -> list[RunningQuery]:
         return [query for query in self.queries.values() if name in query.inputs]
@@ -390,6 +401,7 @@ class Engine:
         self._tick += 1
         run = self._new_run()
         try:
+            self._let_workers_forget(run)
             outcomes = self._outcomes(run, due, snapshot=snapshot)
             self._stores |= run.stores
             self._commit([outcome for outcome in outcomes if outcome.error is None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -58,6 +58,11 @@ class QueryStats:
     @property
     def state_bytes(self) -> int:
         return self.store_bytes + sum(profile.state_bytes for profile in self.operators.values())
+
+    def let_go(self) -> None:
+        """It has stopped, and holds nothing any more."""
+        self.state_rows = self.waiting_rows = self.store_bytes = 0
+        self.operators = {key: replace(profile, state_rows=0, state_bytes=0) for key, profile in self.operators.items()}
 
     def count(self, operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]) -> None:
         """What the operators did in a tick, in each bucket."""

@@ -253,12 +253,20 @@ class TickRun:
             for output in outcome.outputs:
                 remove_file(directory / output.path)
 
+    def visit(self, buckets: int) -> None:
+        """Nothing to do but to forget whatever lives no more."""
+        tasks = [self._stage_task(bucket, ()) for bucket in range(buckets)]
+        self.stores |= {result.bucket: result.stores for result in self._runner.run_stage(tasks)}
+
+    def _stage_task(self, bucket: int, fragments: tuple[FragmentTask, ...]) -> StageTask:
+        return StageTask(self._database, self._tick, bucket, self._exchange_dir, fragments, self._live, self._scheduler)
+
     def _run_stage(self, stage: int, outcomes: Sequence[Outcome], splits: dict[str, tuple[str, ...]]) -> None:
         fragments = tuple(task for outcome in outcomes for task in self._fragment_tasks(stage, outcome, splits))
         if not fragments:
             return
         tasks = [
-            StageTask(self._database, self._tick, bucket, self._exchange_dir, fragments, self._live, self._scheduler)
+            self._stage_task(bucket, fragments)
             for bucket in range(max(task.buckets for task in fragments))
             if any(task.runs_in(bucket) for task in fragments)
         ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inline import open_inline
+from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.plan.shared_reading import SharedSources
 from millstream.plan.window import TimeWindow
@@ -134,3 +134,25 @@ def test_sharing_can_be_switched_off(tmp_path: Path) -> None:
             db.execute(f"CREATE QUERY {name} AS SELECT k, sum(v) AS s FROM s [RANGE 1 MINUTE] GROUP BY k")
         fed(db)
         assert sorted(store.queries for store in db.stores()) == [("a",), ("b",)]
+
+
+def test_what_a_dropped_query_held_is_let_go_in_every_bucket(tmp_path: Path) -> None:
+    """Of two buckets, the query that is left runs in one only: the other was never told, and kept everything."""
+    runner = InlineRunner()
+    with open_inline(tmp_path, buckets=2, runner=runner) as db:
+        for name in ("s", "t"):
+            db.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) TIMESTAMP BY ts")
+        db.execute("CREATE QUERY q AS SELECT k, max(v) AS n FROM s [RANGE 1 HOUR] GROUP BY k")
+        db.execute("CREATE QUERY o AS SELECT count(*) AS c FROM t [RANGE 1 SECOND]")
+        for name in ("s", "t"):
+            db.insert(name, [(i * 1000, i % 7, i) for i in range(100)])
+        db.flush()
+        assert all(runner._workers[bucket]._stores.sizes(bucket) for bucket in range(2))
+        db.query("q").stop()
+        assert db.query("q").stats()["state_bytes"] == 0
+        db.execute("DROP QUERY q")
+        db.insert("t", [(10**9, 1, 1)])
+        db.flush()
+        assert not runner._workers[1]._caches
+        assert not runner._workers[1]._stores.sizes(1)
+        assert [use.source for use in db.stores()] == ["t"]
