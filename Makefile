@@ -19,7 +19,7 @@ run: $(READY)  ## install what is missing, then the demo on embedded Spark
 # fast things first; make stops at the first group that fails
 test: check  ## everything: what `make check` does, then the tests that need Spark
 	@echo "== tests on Spark"
-	@$(JAVA) $(BIN)/pytest -m "spark and not nightly"
+	@$(JAVA) $(BIN)/pytest -n 2 --dist loadfile -m "spark and not nightly"
 
 check: $(READY)  ## format, lint, types, import directions, and the tests that need no Java
 	@echo "== format and lint"

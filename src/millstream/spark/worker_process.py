@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from millstream.core.errors import DataDamaged
 from millstream.operators.call_limit import PROCESS
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.worker import Worker
 from millstream.spark.lost_workers import note_of
 from millstream.state.atomic import TEMPORARY
+from millstream.state.sealed import read_sealed_json
 
 
 @cache
@@ -43,8 +44,8 @@ def trouble_with(location: tuple[str, str]) -> str | None:
     """Why this process cannot work in a database's directory, given with the database's id; None: it can."""
     path, database_id = location
     try:
-        header = json.loads((Path(path) / "millstream.json").read_bytes())
+        header = read_sealed_json(Path(path) / "millstream.json", dict)
         with tempfile.NamedTemporaryFile(dir=path, prefix=TEMPORARY):
             return None if header["id"] == database_id else f"{socket.gethostname()} has another database there"
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, KeyError, DataDamaged) as error:
         return f"{socket.gethostname()} says: {error}"
