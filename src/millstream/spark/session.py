@@ -114,13 +114,13 @@ def _check_answers(master: str) -> None:
 
 
 def keep_calls_out_of_logs() -> None:
-    """py4j logs every call to the JVM with its arguments at DEBUG: also `reader.option("password", ...)`.
+    """py4j logs every call to the JVM with its arguments at DEBUG, also `reader.option("password", ...)`, and chats at INFO.
 
     Whoever sets this logger's own level to DEBUG wants to see them.
     """
     py4j = logging.getLogger("py4j")
     if py4j.level == logging.NOTSET:
-        py4j.setLevel(logging.INFO)
+        py4j.setLevel(logging.WARNING)
 
 
 @contextmanager
