@@ -12,6 +12,7 @@ import shutil
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -90,6 +91,7 @@ class Engine:
         self.committed = threading.Condition(self.lock)
         self.reports: list[TickReport] = []
         self._ticks_done = 0
+        self._unused: list[weakref.finalize[[str], RunningQuery]] = []
         self._to_forget = False  # workers may still keep caches of queries that have stopped
         self._ticks = TickLog.open(location)
         self._tick = self._ticks.last.tick if self._ticks.last else 0
@@ -171,7 +173,14 @@ class Engine:
                 query.publish()
             if not query.is_saved:
                 self._forget(query)
+                self._drop_when_unused(query)
             self.committed.notify_all()
+
+    def _drop_when_unused(self, query: RunningQuery) -> None:
+        """Its answer can be read as long as somebody has a handle."""
+        self._unused = [each for each in self._unused if each.alive]
+        self._unused.append(weakref.finalize(query, self.location.drop_query, query.name))
+        self._unused[-1].atexit = False
 
     def drop_query(self, query: RunningQuery) -> None:
         with self.lock:
@@ -210,6 +219,8 @@ class Engine:
             except (StorageFailed, ClusterFailed) as error:
                 # what is committed is there; the next run has more to replay and to publish
                 log.warning("the database is closed without snapshots", extra={"reason": error.message})
+            for unused in self._unused:
+                unused.detach()  # from now on the directory may be another's
             for query in list(self.queries.values()):
                 query.stopped = True
                 query.changelog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +134,21 @@ def test_the_handle_of_a_dropped_query_says_so(db: Database) -> None:
         with pytest.raises(QueryNotFound, match='"q" was dropped'):
             read()
     q.stop()
+
+
+def test_a_query_without_a_name_leaves_nothing_once_nobody_can_ask_it(tmp_path: Path) -> None:
+    """Each left a directory until the database was opened again: a program that asks now and then for weeks would have filled the disk."""
+    with open_inline(tmp_path, buckets=1) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT) TIMESTAMP BY ts")
+        for i in range(3):
+            query = db.execute("SELECT count(*) AS n FROM s [RANGE 1 MINUTE]")
+            assert isinstance(query, Query)
+            db.insert("s", [(i * 1_000_000, i)])
+            db.flush()
+            query.stop()
+            assert query.result().num_rows == 1  # as long as there is somebody to ask
+        gc.collect()
+        assert len(list((tmp_path / "queries").iterdir())) == 1
+        del query
+        gc.collect()
+        assert not list((tmp_path / "queries").iterdir())
