@@ -13,9 +13,10 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -254,11 +255,11 @@ class Engine:
                     self.relations.maintain(name, settled, self._taken_in(name))
         # merging reads and writes files: nobody has to wait for it
         for stream, bound in streams:
-            with _damage_told(f'stream "{stream.entry.name}"'):
+            with _damage_told(f'stream "{stream.entry.name}"', partial(self._is_dropped, stream)):
                 stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
                 stream.log.vacuum()
         for query, bound, kept_from in results:
-            with _damage_told(f'query "{query.name}"'):
+            with _damage_told(f'query "{query.name}"', partial(getattr, query, "dropped")):
                 query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
                 query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
                 query.changelog.vacuum()
@@ -269,6 +270,9 @@ class Engine:
             run.visit(max((query.buckets for query in self.queries.values()), default=self.location.buckets))
             self._stores |= run.stores
             self._to_forget = False
+
+    def _is_dropped(self, stream: OpenStream) -> bool:
+        return stream not in self.streams.everything
 
     def _readers(self, name: str) -> list[RunningQuery]:
         return [query for query in self.queries.values() if name in query.inputs]
@@ -701,12 +705,16 @@ def _check_kept(query: RunningQuery, at: Micros) -> None:
 
 
 @contextmanager
-def _damage_told(what: str) -> Iterator[None]:
-    """Files that cannot be read stay as they are; the others are looked after all the same."""
+def _damage_told(what: str, is_gone: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Files that cannot be read stay as they are; the others are looked after all the same.  What has been dropped meanwhile has none."""
     try:
         yield
-    except DataDamaged as error:
-        log.error("damaged files are left alone", extra={"where": what, "reason": error.message})
+    except (DataDamaged, StorageFailed) as error:
+        if is_gone():
+            return
+        if isinstance(error, StorageFailed):
+            raise
+        log.error("damaged files are left alone: %s: %s", what, error.message)
 
 
 def _retention_us(stream: OpenStream) -> Micros:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from inline import open_inline
 from millstream.api import Database, Query
 from millstream.core.errors import AlreadyExists, InUse, QueryNotFound
+from millstream.state.changelog import Changelog
 
 SECOND = 1_000_000
 DDL = "CREATE STREAM s (ts TIMESTAMP, i INT) TIMESTAMP BY ts RETAIN 5 SECONDS"
@@ -151,4 +153,26 @@ def test_a_query_without_a_name_leaves_nothing_once_nobody_can_ask_it(tmp_path: 
         assert len(list((tmp_path / "queries").iterdir())) == 1
         del query
         gc.collect()
+        assert not list((tmp_path / "queries").iterdir())
+
+
+def test_a_query_that_is_dropped_while_its_files_are_merged_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compact = Changelog.compact
+    with open_inline(tmp_path, buckets=1) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT) TIMESTAMP BY ts")
+        db.execute("CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 1 MINUTE]")
+        for i in range(20):
+            db.insert("s", [(i * 1_000_000, i)])
+            db.flush()
+
+        def dropped_first(changelog: Changelog, **how: Any) -> int:
+            db.execute("DROP QUERY IF EXISTS q")
+            return compact(changelog, **how)
+
+        monkeypatch.setattr(Changelog, "compact", dropped_first)
+        db._engine.maintain()
+        assert "q" not in db._engine.queries
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
         assert not list((tmp_path / "queries").iterdir())
