@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ def test_a_job_whose_worker_is_killed_is_run_again(spark: SparkSession, tmp_path
             os.kill(os.getpid(), signal.SIGKILL)
         return bucket
 
-    assert SparkRunner(spark, 2)._run(die_once, [(0, 0), (1, 1)]) == [0, 1]
+    with closing(SparkRunner(spark, 2)) as runner:
+        assert runner._run(die_once, [(0, 0), (1, 1)]) == [0, 1]
     assert (tmp_path / "died-0").exists()
 
 
@@ -32,5 +34,5 @@ def test_one_that_kills_its_worker_each_time_is_given_up(spark: SparkSession, mo
     def die(_: None) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(ClusterFailed, match="gave a job up 2 times"):
-        SparkRunner(spark, 1)._run(die, [(0, None)])
+    with closing(SparkRunner(spark, 1)) as runner, pytest.raises(ClusterFailed, match="gave a job up 2 times"):
+        runner._run(die, [(0, None)])

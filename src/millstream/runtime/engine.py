@@ -53,7 +53,7 @@ SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
 DEFAULT_RETENTION_US = UNITS["DAY"]
 """A stream without RETAIN keeps this much event time, and always what live windows need."""
-MOST_REPLAYS = 3
+MOST_REPLAYS = 5
 """How often a tick tries to bring lost caches back before it gives a query up."""
 MAINTAIN_S = 10.0
 """How often small files are merged and old ones go, at the most."""
@@ -461,13 +461,12 @@ class Engine:
     def _run_caught_up(self, run: TickRun, spans: list[Span]) -> list[Outcome]:
         """Runs the spans; queries that have lost their caches are replayed first, and again if tasks keep moving between processes."""
         outcomes = run.run(spans)
-        for attempt in range(1, MOST_REPLAYS + 1):
+        for _ in range(MOST_REPLAYS):
             missing = [outcome for outcome in outcomes if outcome.missing and outcome.span.query.error is None]
             if not missing:
                 break
             log.info("caches are gone, replaying", extra={"queries": [outcome.span.query.name for outcome in missing]})
-            for _ in range(attempt):
-                self._replay(run, [outcome.span.query for outcome in missing])
+            self._replay(run, [outcome.span.query for outcome in missing])
             again = [self._after_replay(outcome.span) for outcome in missing if outcome.span.query.error is None]
             outcomes = [outcome for outcome in outcomes if outcome not in missing] + run.run(again)
         return outcomes

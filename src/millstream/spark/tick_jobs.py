@@ -1,14 +1,15 @@
 """The stages of a tick as Spark jobs.
 
-A stage is one job with one task per bucket.  A bucket's tasks prefer the executor that had it before (anchors.py).  Inside an
-executor, Spark keeps Python workers apart by their environment; giving each bucket an environment
-of its own pins it to one process, so its caches are there when the next tick comes.  If Spark
-decides otherwise, the worker says that its cache is missing and the tick replays it.
+A stage is one job with one task per bucket.  A bucket's tasks prefer the executor that had it before (anchors.py) and, inside an
+executor, the process that had it (bucket_processes.py).  If Spark decides otherwise, the worker says that its cache is missing
+and the tick replays it.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -22,6 +23,7 @@ from millstream.plan.python_function import PythonFunction
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
 from millstream.spark.anchors import Anchors
+from millstream.spark.bucket_processes import BucketProcesses, Process
 from millstream.spark.executors import is_local
 from millstream.spark.jobs import Jobs
 from millstream.spark.lost_workers import run_around
@@ -40,22 +42,21 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, buckets: int) -> None:
         self._spark = spark
         self._context = spark.sparkContext
-        self._one_job = threading.Lock()
         self.parallelism = max(1, self._context.defaultParallelism)
         self._buckets = buckets
         self._anchors = Anchors(self._context)
+        self._processes = BucketProcesses(str(self._context.applicationId))
         self._jobs = Jobs(self._context)
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
-        placed = [(i % self._buckets, task) for i, task in enumerate(tasks)]
         try:
-            with self._one_job:
-                return self._jobs.once(lambda: self._collect(worker_process.run_map, placed))
+            with self._processes.in_use():
+                return self._jobs.once(lambda: self._collect(worker_process.run_map, list(enumerate(tasks))))
         except Exception as error:  # a process is gone: the stages, which read the log themselves then, find out why
             return [MapResult(tasks[0].part, {}, InternalError(f"the map stage has lost a process: {error!s:.200}"))]
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        with self._one_job:
+        with self._processes.in_use():
             return self._jobs.run(lambda: run_around(tasks, self._run_stage))
 
     def _run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
@@ -63,6 +64,7 @@ class SparkRunner:
 
     def close(self) -> None:
         self._jobs.close()
+        self._processes.leave()
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         return query_once(self._spark, sql, tables, functions)
@@ -97,8 +99,7 @@ class SparkRunner:
 
     def _run(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
         """One job; the tasks with their buckets."""
-        # two tasks of a bucket at the same time would be two processes, each with a part of the caches
-        with self._one_job:
+        with self._processes.in_use():
             return self._jobs.run(lambda: self._collect(function, tasks))
 
     def _collect(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
@@ -106,20 +107,23 @@ class SparkRunner:
         parts = []
         for bucket, task in tasks:
             part = anchors[bucket].mapPartitions(_Call(function, task))
-            part.ctx = _BucketContext(self._context, bucket)
+            part.ctx = _BucketContext(self._context, self._processes.name_of(bucket))
             part._jrdd  # noqa: B018 - made now, with the environment of its bucket
             part.ctx = self._context
             parts.append(part)
-        results: list[Result] = self._context.union(parts).collect()
-        return results
+        answers: list[tuple[Process, Result]] = self._context.union(parts).collect()
+        for (bucket, _), (process, _) in zip(tasks, answers, strict=True):
+            if self._processes.note(bucket, process):
+                log.info("the processes of a bucket took turns, it gets another", extra={"bucket": bucket})
+        return [result for _, result in answers]
 
 
 class _BucketContext:
     """The Spark context, but with an environment of the bucket's own: the context's is shared with whatever else the user runs."""
 
-    def __init__(self, context: SparkContext, bucket: int) -> None:
+    def __init__(self, context: SparkContext, name: str) -> None:
         self._context = context
-        self.environment = {**context.environment, _BUCKET_VARIABLE: str(bucket)}
+        self.environment = {**context.environment, _BUCKET_VARIABLE: name}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -132,7 +136,7 @@ class _Call(Generic[Task, Result]):
         self._function = function
         self._task = task
 
-    def __call__(self, anchor: Iterable[str]) -> Iterator[Result]:
+    def __call__(self, anchor: Iterable[str]) -> Iterator[tuple[Process, Result]]:
         for _ in anchor:
             pass
-        yield self._function(self._task)
+        yield (socket.gethostname(), os.getpid()), self._function(self._task)
