@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from millstream.core.instant import EXACT, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
-from millstream.core.signed_batch import SignedBatch, merge_by_instant
+from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
 from millstream.kernels import arrow_buffers
 from millstream.operators.net import netted
 from millstream.operators.operator import Arrays
@@ -36,6 +36,7 @@ class ExpireOp:
         self.schema = schema
         self._by_input = by_input
         self._waiting = PendingRows(schema)
+        self._late: list[Instants] = []
 
     def step(self, batch: SignedBatch, told: Micros) -> SignedBatch:
         """`told`: everything that ends up to there is over.  With `by_input` the arrivals themselves say it."""
@@ -52,10 +53,17 @@ class ExpireOp:
         if (ended.sign > 0).any():
             ended = netted(ended)  # what was taken back before its time does not end, and nobody may have told of it
         if self._by_input and len(ended):
-            ended = SignedBatch(arrivals[np.searchsorted(arrivals, ended.instant)], ended.sign, ended.rows)
+            learned = arrivals[np.searchsorted(arrivals, ended.instant)]
+            self._late.append(ended.instant[ended.instant < learned])
+            ended = SignedBatch(learned, ended.sign, ended.rows)
         if (until == EXACT).any():
             self._waiting = PendingRows(self.schema)
         return merge_by_instant([ended, SignedBatch(batch.instant, batch.sign, batch.rows)])
+
+    def take_late(self) -> list[Instants]:
+        """When the rows ended whose end was learned later, since the last call."""
+        found, self._late = self._late, []
+        return found
 
     def save(self) -> Arrays:
         waiting = self._waiting.all()

@@ -351,6 +351,11 @@ def windows(node: Exec) -> tuple[WindowSpec, ...]:
     return here + tuple(spec for child in inputs(node) for spec in windows(child))
 
 
+def learns_by_input(node: Exec) -> bool:
+    """Whether something in it learns the time from the rows that arrive."""
+    return (isinstance(node, ExpireExec) and node.by_input) or any(map(learns_by_input, inputs(node)))
+
+
 def functions(node: Exec) -> frozenset[PythonFunction]:
     """The Python functions that a fragment calls."""
     steps = node.prefix if isinstance(node, SourceExec) else (node,) if isinstance(node, FilterExec | ProjectExec) else ()

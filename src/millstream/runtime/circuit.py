@@ -160,6 +160,10 @@ class Circuit:
     def state_rows(self) -> int:
         return sum(node.state.state_rows() for node in self.nodes if node.state is not None)
 
+    def take_late(self) -> list[Instants]:
+        """When the rows ended whose end was learned later, since the last call."""
+        return [instants for node in self.nodes if isinstance(node, ExpireNode) for instants in node.operator.take_late()]
+
     def profiles(self) -> list[OperatorProfile]:
         """What each operator has done since the last call."""
         return [node.report() for node in self.nodes]

@@ -536,7 +536,8 @@ class Engine:
         """A query over relations alone follows the first of all streams, the others follow the last of theirs."""
         names = self._streams_below(span.query)
         moves = [stream.moves for stream in self.streams.everything if stream.entry.name in names] or [each.moves for each in self.streams]
-        known = releases(moves, span.at, span.frontier, span.query.added, self._clock.seconds(), any_will_do=not names)
+        since = NEVER_BEFORE if span.query.may_be_late else span.at
+        known = releases(moves, since, span.frontier, span.query.added, self._clock.seconds(), any_will_do=not names)
         return replace(span, releases=known)
 
     def _streams_below(self, query: RunningQuery) -> set[str]:
@@ -545,11 +546,12 @@ class Engine:
         return own.union(*(self._streams_below(inner) for inner in self._inner(query)))
 
     def _forget_moves(self) -> None:
-        """Of frontiers that every running query has followed."""
+        """Of frontiers that every running query has followed, and none can be late with."""
         followed: dict[str, Micros] = {}
         for query in self._running():
             for name in self._streams_below(query) or {stream.entry.name for stream in self.streams}:
-                followed[name] = min(query.at, followed.get(name, query.at))
+                at = NEVER_BEFORE if query.may_be_late else query.at
+                followed[name] = min(at, followed.get(name, at))
         for stream in self.streams.everything:
             stream.moves.forget(followed.get(stream.entry.name, stream.frontier))
 
@@ -602,7 +604,7 @@ class Engine:
                 stats.delay.count(committed, span.releases.since, released)
         stats.worker_seconds += outcome.seconds
         stats.ticks += 1
-        stats.count(outcome.operators)
+        stats.count(outcome.sources, outcome.operators)
 
     def _fail(self, query: RunningQuery, error: MillstreamError) -> None:
         query.error = error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from millstream.state.fault import fault_point
 TS_COLUMN = "_ts"
 SEQ_COLUMN = "_seq"
 SIGN_COLUMN = "_sign"
+_READ, _KEPT = "read", "kept"
 
 
 class ArrivedRows(NamedTuple):
@@ -32,13 +34,18 @@ class ArrivedRows(NamedTuple):
     rows: pa.RecordBatch
 
 
-def write_rows(path: str, by_bucket: Sequence[ArrivedRows]) -> None:
-    _write(path, [_with_columns(arrived.rows, {TS_COLUMN: arrived.ts, SEQ_COLUMN: arrived.seq}) for arrived in by_bucket])
+def write_rows(path: str, by_bucket: Sequence[ArrivedRows], read: int) -> None:
+    """`read`: of how many rows of the log these are left."""
+    counts = {_READ: str(read), _KEPT: str(sum(len(arrived.ts) for arrived in by_bucket))}
+    _write(path, [_with_columns(arrived.rows, {TS_COLUMN: arrived.ts, SEQ_COLUMN: arrived.seq}) for arrived in by_bucket], counts)
 
 
-def read_rows(path: str, bucket: int) -> ArrivedRows:
+def read_rows(path: str, bucket: int) -> tuple[ArrivedRows, int, int]:
+    """The rows of a bucket; how many of the log were read for all buckets, and how many are left."""
     batch = _read(path, bucket)
-    return ArrivedRows(batch.column(0).to_numpy(), batch.column(1).to_numpy(), batch.select(batch.schema.names[2:]))
+    counts = batch.schema.metadata
+    rows = ArrivedRows(batch.column(0).to_numpy(), batch.column(1).to_numpy(), batch.select(batch.schema.names[2:]))
+    return rows, int(counts[_READ.encode()]), int(counts[_KEPT.encode()])
 
 
 def write_changes(path: str, changes: SignedBatch, spread: Distribution, buckets: int) -> None:
@@ -76,11 +83,11 @@ def _with_columns(rows: pa.RecordBatch, extra: Mapping[str, Instants | Signs]) -
     return pa.RecordBatch.from_arrays([*map(pa.array, extra.values()), *rows.columns], names=[*extra, *rows.schema.names])
 
 
-def _write(path: str, batches: Sequence[pa.RecordBatch]) -> None:
+def _write(path: str, batches: Sequence[pa.RecordBatch], metadata: Mapping[str, str] = MappingProxyType({})) -> None:
     fault_point("exchange.before_write")
     with writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batches[0].schema) as writer:
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batches[0].schema.with_metadata(dict(metadata))) as writer:
             for batch in batches:
                 writer.write_batch(batch)
     fault_point("exchange.after_write")

@@ -12,7 +12,7 @@ from typing import Literal
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.plan.physical import Fragment, SourceExec
-from millstream.runtime.nodes import OperatorProfile
+from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
@@ -102,6 +102,7 @@ class FragmentResult:
     released: tuple[int, ...] = ()  # changes of the answer, as `released_upto` divides them
     seconds: float = 0.0
     operators: tuple[OperatorProfile, ...] = ()
+    sources: tuple[Profile, ...] = ()  # rows read for each of its sources, and rows that have passed the filters
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
-from millstream.core.signed_batch import Instants, SignedBatch, merge_by_instant
+from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.expire import ExpireOp
 from millstream.operators.join import JoinOp
@@ -55,16 +55,15 @@ class Profile:
     def rows_out(self) -> int:
         return self.sent_entering + self.sent_leaving
 
-    def took(self, batches: Sequence[SignedBatch]) -> None:
-        for batch in batches:
-            entering = int(np.count_nonzero(batch.sign > 0))
-            self.entering += entering
-            self.leaving += len(batch) - entering
+    def took(self, signs: Signs) -> None:
+        entering = int(np.count_nonzero(signs > 0))
+        self.entering += entering
+        self.leaving += len(signs) - entering
 
-    def sent(self, batch: SignedBatch) -> None:
-        entering = int(np.count_nonzero(batch.sign > 0))
+    def sent(self, signs: Signs) -> None:
+        entering = int(np.count_nonzero(signs > 0))
         self.sent_entering += entering
-        self.sent_leaving += len(batch) - entering
+        self.sent_leaving += len(signs) - entering
 
     def plus(self, other: Profile) -> Profile:
         return Profile(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -161,7 +160,7 @@ class Node(ABC):
         return min(queue.upto for queue in self.inputs)
 
     def _put(self, batch: SignedBatch, upto: Micros, messages: Instants = NO_MESSAGES) -> None:
-        self.profile.sent(batch)
+        self.profile.sent(batch.sign)
         self.profile.sent_messages += len(messages)
         for queue in self.outputs:
             queue.put(batch, upto, messages)
@@ -182,7 +181,8 @@ class Node(ABC):
             ends = [queue.instant_of(rows - 1) for queue in self.inputs]
             upto = min([upto, *(end for end in ends if end is not None)])
         batches = [queue.take(upto) for queue in self.inputs]
-        self.profile.took(batches)
+        for batch in batches:
+            self.profile.took(batch.sign)
         return batches, upto
 
 
@@ -225,7 +225,7 @@ class RowWiseNode(Node):
         (queue,) = self.inputs
         end = queue.instant_of(rows - 1) if rows is not None else None
         batch = queue.take_all() if end is None else queue.take(end)
-        self.profile.took([batch])
+        self.profile.took(batch.sign)
         self._done = queue.upto if end is None else min(end, queue.upto)
         # of an instant that is not complete there may be messages to come, before rows that are there already
         before = self.profile.messages

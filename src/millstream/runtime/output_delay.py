@@ -8,8 +8,9 @@ the last of their frontiers to T or beyond have been acknowledged.  It is known 
     delay             0.7 0.7  0.1 0.1
 
 So between two moves all changes have the same delay: the driver says where the moves are, the workers count the changes between
-them, and nobody looks at a change by itself.  Nothing can be late before the query was there to ask: time counts from its
-creation, or from when the database was opened.
+them, and nobody looks at a change by itself.  Where operators learn the time from arrivals (WITH EXPIRY input_triggered), a row
+that ends at E may go at a later instant: it could be known when E had come, so there it counts as one more.  Nothing can be late
+before the query was there to ask: time counts from its creation, or from when the database was opened.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from millstream.core.signed_batch import Instants, SignedBatch
 Seconds = npt.NDArray[np.float64]
 
 _MOST_MOVES = 4096
-"""Of a stream that a query has not followed yet; beyond, two neighbours become one, as old as the older of them."""
+"""Of a stream that a query has not followed yet, or may be late with; beyond, two neighbours become one, as old as the older of them."""
 
 
 class FrontierMoves:
@@ -82,14 +83,17 @@ def _known(instants: Instants, frontiers: Instants, seconds: Seconds, now: float
     return np.append(seconds, now)[np.searchsorted(frontiers, instants, side="left")]
 
 
-def count_released(changes: Sequence[SignedBatch], upto: Sequence[Micros]) -> tuple[int, ...]:
-    """How many of these changes, in the order of their instants, lie up to each of these instants and after the one before it."""
-    if len(upto) <= 1:
-        return (sum(map(len, changes)),)[: len(upto)]
-    upto_each = sum(
-        (np.searchsorted(part.instant, np.array(upto, np.int64), side="right") for part in changes), np.zeros(len(upto), np.int64)
-    )
-    return tuple(np.diff(upto_each, prepend=0).tolist())
+def count_released(changes: Sequence[SignedBatch], late: Sequence[Instants], upto: Sequence[Micros]) -> tuple[int, ...]:
+    """How many of these changes, in the order of their instants, lie up to each of these instants and after the one before it.
+
+    `late` are the instants of more of them, in any order.  Empty if there are none.
+    """
+    if not changes and not late:
+        return ()
+    bounds = np.array(upto, np.int64)
+    upto_each = sum((np.searchsorted(part.instant, bounds, side="right") for part in changes), np.zeros(len(upto), np.int64))
+    late_each = np.bincount(np.searchsorted(bounds, np.concatenate(late), side="left"), minlength=len(upto)) if late else 0
+    return tuple((np.diff(upto_each, prepend=0) + late_each).tolist())
 
 
 @dataclass

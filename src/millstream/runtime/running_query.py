@@ -11,7 +11,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, plan_id, sources, windows
+from millstream.plan.physical import PhysicalPlan, SourceExec, learns_by_input, plan_id, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
@@ -54,6 +54,7 @@ class QueryStats:
     ticks: int = 0
     delay: OutputDelay = field(default_factory=OutputDelay)
     operators: dict[tuple[int, int], OperatorProfile] = field(default_factory=dict)  # by fragment and place, all buckets together
+    sources: dict[tuple[int, int], Profile] = field(default_factory=dict)  # likewise
 
     @property
     def state_bytes(self) -> int:
@@ -64,8 +65,12 @@ class QueryStats:
         self.state_rows = self.waiting_rows = self.store_bytes = 0
         self.operators = {key: replace(profile, state_rows=0, state_bytes=0) for key, profile in self.operators.items()}
 
-    def count(self, operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]) -> None:
-        """What the operators did in a tick, in each bucket."""
+    def count(
+        self, sources: Mapping[tuple[int, int], Sequence[Profile]], operators: Mapping[tuple[int, int], Sequence[OperatorProfile]]
+    ) -> None:
+        """What the sources and the operators did in a tick, in each bucket."""
+        for key, reads in sources.items():
+            self.sources[key] = reduce(Profile.plus, reads, self.sources.get(key, Profile()))
         for key, news in operators.items():
             before = self.operators.get(key)
             did = reduce(Profile.plus, (profile.did for profile in news), before.did if before is not None else Profile())
@@ -85,6 +90,21 @@ def _together(buckets: Sequence[QueueProfile]) -> QueueProfile:
 
 def _later(before: QueueProfile, news: QueueProfile) -> QueueProfile:
     return QueueProfile(before.put + news.put, news.waiting, max(before.most_waiting, news.most_waiting))
+
+
+@dataclass(frozen=True)
+class _PlanFacts:
+    """What is asked often of a plan, which is a tree."""
+
+    plan: PhysicalPlan
+    id: str
+    inputs: dict[str, SourceExec]
+    may_be_late: bool
+
+    @staticmethod
+    def of(plan: PhysicalPlan) -> _PlanFacts:
+        late = any(learns_by_input(fragment.root) for fragment in plan.fragments)
+        return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late)
 
 
 @dataclass
@@ -112,8 +132,7 @@ class RunningQuery:
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
     sink_positions: dict[str, Callable[[], Micros]] = field(default_factory=dict)  # by sink: up to where it has the changes
     stats: QueryStats = field(default_factory=QueryStats)
-    _inputs: tuple[PhysicalPlan, dict[str, SourceExec]] | None = None
-    _plan_id: tuple[PhysicalPlan, str] | None = None
+    _facts: _PlanFacts | None = None
 
     @property
     def is_stream(self) -> bool:
@@ -142,17 +161,18 @@ class RunningQuery:
 
     @property
     def plan_id(self) -> str:
-        """That of its plan as far as snapshots are concerned; asked often, and a plan is a tree."""
-        if self._plan_id is None or self._plan_id[0] is not self.plan:
-            self._plan_id = (self.plan, plan_id(self.plan))
-        return self._plan_id[1]
+        """That of its plan as far as snapshots are concerned."""
+        return self._known.id
 
     @property
     def inputs(self) -> dict[str, SourceExec]:
         """The streams, relations and queries that it reads."""
-        if self._inputs is None or self._inputs[0] is not self.plan:  # asked often, and a plan is a tree
-            self._inputs = (self.plan, inputs_of(self.plan))
-        return self._inputs[1]
+        return self._known.inputs
+
+    @property
+    def may_be_late(self) -> bool:
+        """Rows may stay in its answer after their end."""
+        return self._known.may_be_late
 
     @property
     def history_us(self) -> Micros | None:
@@ -164,6 +184,12 @@ class RunningQuery:
     def held_us(self) -> Micros:
         """How far behind a snapshot's frontier lie the rows that its windows held."""
         return max((spec.held_us for spec in self._windows), default=0)
+
+    @property
+    def _known(self) -> _PlanFacts:
+        if self._facts is None or self._facts.plan is not self.plan:
+            self._facts = _PlanFacts.of(self.plan)
+        return self._facts
 
     @property
     def _windows(self) -> list[WindowSpec]:

@@ -25,6 +25,7 @@ from millstream.plan.logical import SourceKind
 from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, Single, SourceExec
 from millstream.runtime.exchange import ArrivedRows, read_rows
 from millstream.runtime.messages import SourceFeed
+from millstream.runtime.nodes import Profile
 from millstream.state import output_file, relation_log
 from millstream.state.chunk import SEQ, TS, ChunkInfo, bucket_label, is_split_into, read_chunk
 from millstream.state.disk_types import cast_columns
@@ -73,24 +74,37 @@ class FeedReader:
         self._buckets = buckets
         self._evaluator = evaluator
 
-    def read(self, feed: SourceFeed, after: int, before: Micros | None) -> list[SignedBatch]:
-        """The rows with greater sequence numbers than `after` and timestamps before `before` (None: any), as they arrived."""
+    def read(self, feed: SourceFeed, after: int, before: Micros | None, did: Profile) -> list[SignedBatch]:
+        """The rows with greater sequence numbers than `after` and timestamps before `before` (None: any), as they arrived.
+
+        What is read, and what passes the filters, is counted in `did`; what every bucket reads is counted in the first.
+        """
         chunks = [chunk for chunk in feed.chunks if chunk.max_seq > after and (before is None or chunk.min_ts < before)]
-        found = [self._exchanged(path, after) for path in feed.exchange]
-        found += read_bucket(feed.read, feed.table_dir, chunks, self._bucket, self._buckets, self._evaluator, after)
+        found = [self._exchanged(path, after, did) for path in feed.exchange]
+        found += read_bucket(feed.read, feed.table_dir, chunks, self._bucket, self._buckets, self._evaluator, after, did)
         return found if before is None else [batch.filter(batch.instant < before) for batch in found]
 
-    def _exchanged(self, path: str, after: int) -> SignedBatch:
-        arrived = read_rows(path, self._bucket)
+    def _exchanged(self, path: str, after: int, did: Profile) -> SignedBatch:
+        arrived, read, kept = read_rows(path, self._bucket)
+        if self._bucket == 0:
+            did.entering += read
+            did.sent_entering += kept
         return SignedBatch.arrivals(arrived.ts, arrived.rows).filter(arrived.seq > after)
 
 
 def read_bucket(
-    source: SourceExec, table_dir: str, chunks: Sequence[ChunkInfo], bucket: int, buckets: int, evaluator: Evaluator, after: int = -1
+    source: SourceExec,
+    table_dir: str,
+    chunks: Sequence[ChunkInfo],
+    bucket: int,
+    buckets: int,
+    evaluator: Evaluator,
+    after: int,
+    did: Profile,
 ) -> Iterator[SignedBatch]:
     """The bucket's rows with greater sequence numbers than `after`, in arrival order, with their timestamps."""
     mine = [chunk for chunk in chunks if not _is_split(source, chunk, buckets) or chunk.bucket == bucket_label(bucket, buckets)]
-    parts = (_after(_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator), chunk, after) for chunk in mine)
+    parts = (_of_bucket(source, table_dir, chunk, bucket, buckets, evaluator, after, did) for chunk in mine)
     if not source.ties_by_value and all(earlier.max_seq < later.min_seq for earlier, later in pairwise(mine)):
         for part in parts:
             yield part.batch()
@@ -119,8 +133,15 @@ def _arrival_order(seq: Instants, rows: pa.RecordBatch | None) -> Instants:
     return order
 
 
-def _of_bucket(source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator) -> _Rows:
-    part = _prepared(source, table_dir, chunk, evaluator)
+def _of_bucket(
+    source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator, after: int, did: Profile
+) -> _Rows:
+    part = _decoded(source, table_dir, chunk)
+    part = part if chunk.min_seq > after else part.filtered(part.seq > after)
+    did = did if bucket == 0 or _is_split(source, chunk, buckets) else Profile()
+    did.took(part.sign)
+    part = _prepared(source, part, evaluator)
+    did.sent(part.sign)
     if _is_split(source, chunk, buckets) or isinstance(source.distribution, Single) or buckets == 1:
         return part
     return part.filtered(_buckets(source, part, buckets) == bucket)
@@ -131,20 +152,16 @@ def _is_split(source: SourceExec, chunk: ChunkInfo, buckets: int) -> bool:
     return source.split_at_ingest and is_split_into(chunk.bucket, buckets)
 
 
-def _after(part: _Rows, chunk: ChunkInfo, seq: int) -> _Rows:
-    return part if chunk.min_seq > seq else part.filtered(part.seq > seq)
-
-
 def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[ArrivedRows]:
     """The rows of a stream's chunk for every bucket."""
-    part = _prepared(source, table_dir, chunk, evaluator)
+    part = _prepared(source, _decoded(source, table_dir, chunk), evaluator)
     order, offsets = split_by_bucket(_buckets(source, part, buckets), buckets)
     ts, seq, rows = part.ts[order], part.seq[order], part.rows.take(pa.array(order))
     return [ArrivedRows(ts[start:stop], seq[start:stop], rows.slice(start, stop - start)) for start, stop in pairwise(map(int, offsets))]
 
 
-def _prepared(source: SourceExec, table_dir: str, chunk: ChunkInfo, evaluator: Evaluator) -> _Rows:
-    part = _decoded(source, table_dir, chunk)
+def _prepared(source: SourceExec, part: _Rows, evaluator: Evaluator) -> _Rows:
+    """Filtered and projected."""
     for step in source.prefix:
         match step:
             case FilterStep():

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +34,15 @@ from millstream.plan.physical import SourceExec
 from millstream.plan.shared_reading import Picked
 from millstream.plan.window import TimeWindow, WindowSpec
 from millstream.runtime.messages import SourceFeed
+from millstream.runtime.nodes import Profile
 
 _SMALL = 1 << 14
 """Segments are joined up to this many rows, so that many small ticks do not make many small arrays."""
 
-Read = Callable[[SourceFeed, int, Micros | None], list[SignedBatch]]
-"""The rows of a feed with a sequence number after the one given and, if an instant is given, a timestamp before it, as they arrived."""
+Read = Callable[[SourceFeed, int, Micros | None, Profile], list[SignedBatch]]
+"""The rows of a feed with a sequence number after the one given and, if an instant is given, a timestamp before it, as they arrived.
+
+What was read and what has passed the filters is counted."""
 
 
 class SourceStore:
@@ -48,6 +52,7 @@ class SourceStore:
         self.since = since  # every row of the log from here up to `at` is here
         self.at: Micros = NEVER_BEFORE
         self.taken = -1  # the last sequence number taken in
+        self.did = Profile()  # rows that were read, and those that have passed the filters
         self.readers: set[StoreReader] = set()
         self._segments: list[_Segment] = []
         self._pending = PendingRows(source.schema)
@@ -68,10 +73,10 @@ class SourceStore:
         """Everything that the feed of a new reader holds, with these columns: older rows, wider rows, new rows."""
         if self._arrive_with(columns):
             missing_to = self._complete_from(columns)
-            older = read(feed, -1, missing_to) if feed.since < missing_to else []
+            older = read(feed, -1, missing_to, self.did) if feed.since < missing_to else []
         else:
             missing_to = self.at + 1
-            rows = read(feed, -1, None)
+            rows = read(feed, -1, None, self.did)
             older = [batch.filter(batch.instant <= self.at) for batch in rows]
             self.source, self.schema, self._pending, self.taken = feed.read, feed.read.schema, PendingRows(feed.read.schema), feed.upto
             for batch in rows:
@@ -86,7 +91,7 @@ class SourceStore:
         if feed.upto <= self.taken:
             return
         self._drop_columns(feed.read.schema.names)
-        arrived = read(feed, self.taken, None)  # all or, if that fails, nothing
+        arrived = read(feed, self.taken, None, self.did)  # all or, if that fails, nothing
         new_from = max(self.since, self.at + 1)  # what is final is here, even if it came later than all that the feeds so far had
         for batch in arrived:
             self._pending.add(_select(batch.filter(batch.instant >= new_from), self.schema))
@@ -205,6 +210,7 @@ class StoreReader:
 
     def __init__(self, store: SourceStore, picked: Picked, schema: Schema, feed: SourceFeed, owner: tuple[str, int]) -> None:
         self.owner = owner
+        self._reported = Profile()  # at first: all that was read before it came
         self.taken = feed.upto
         self._store = store
         self._at = max(feed.since - 1, NEVER_BEFORE)
@@ -244,6 +250,11 @@ class StoreReader:
 
     def leave(self) -> None:
         self._store.readers.discard(self)
+
+    def news(self) -> Profile:
+        """What the store has read since the last call."""
+        found, self._reported = self._store.did.since(self._reported), replace(self._store.did)
+        return found
 
     @property
     def waiting(self) -> int:

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from millstream.core.instant import NEVER_BEFORE, UNITS, format_instant
-from millstream.runtime.nodes import OperatorProfile, QueueProfile
+from millstream.plan.explain import describe
+from millstream.plan.physical import sources
+from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.streams import OpenStream
 
@@ -39,7 +41,19 @@ def query_statistics(query: RunningQuery) -> dict[str, Any]:
         "worker_seconds": round(stats.worker_seconds, 6),
         "output_delay": {"mean": round(stats.delay.mean, 6), "max": round(stats.delay.greatest, 6)} if stats.delay.changes else None,
         "error": str(query.error) if query.error else None,
+        "sources": [_source(fragment, place, query, did) for (fragment, place), did in sorted(stats.sources.items())],
         "operators": [_operator(fragment, place, profile) for (fragment, place), profile in operators],
+    }
+
+
+def _source(fragment: int, place: int, query: RunningQuery, did: Profile) -> dict[str, Any]:
+    return {
+        "fragment": fragment,
+        "place": place,
+        "source": describe(sources(query.plan.fragments[fragment].root)[place]),
+        "rows_in": {"+": did.entering, "-": did.leaving},
+        "rows_out": {"+": did.sent_entering, "-": did.sent_leaving},
+        "selectivity": round(did.rows_out / did.rows_in, 6) if did.rows_in else None,
     }
 
 
@@ -71,6 +85,9 @@ def _queue(queue: QueueProfile) -> dict[str, int]:
 def told_of_query(query: RunningQuery) -> Iterator[Told]:
     account = query_statistics(query)
     yield from _told("query", query.name, query.name, account)
+    for source in account["sources"]:
+        fragment, place, name = source.pop("fragment"), source.pop("place"), source.pop("source")
+        yield from _told("source", query.name, f"{fragment}.{place} {name}", source)
     for operator in account["operators"]:
         fragment, place, name = operator.pop("fragment"), operator.pop("place"), operator.pop("operator")
         del operator["most_waiting"]  # the queues tell

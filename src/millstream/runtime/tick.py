@@ -24,7 +24,7 @@ from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.plan.shared_reading import SharedSources
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask, StoreSize
-from millstream.runtime.nodes import OperatorProfile
+from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
@@ -83,6 +83,7 @@ class Outcome:
     released: list[tuple[int, ...]] = field(default_factory=list)  # of each bucket with changes
     seconds: float = 0.0
     operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
+    sources: dict[tuple[int, int], list[Profile]] = field(default_factory=dict)  # likewise
     _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
 
     def take(self, result: FragmentResult) -> None:
@@ -104,6 +105,8 @@ class Outcome:
         self.seconds += result.seconds
         for place, profile in enumerate(result.operators):
             self.operators.setdefault((result.number, place), []).append(profile)
+        for place, read in enumerate(result.sources):
+            self.sources.setdefault((result.number, place), []).append(read)
 
 
 # --- which rows -------------------------------------------------------------------------------

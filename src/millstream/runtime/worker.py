@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed
 from millstream.core.instant import Micros
-from millstream.core.signed_batch import SignedBatch, concat
+from millstream.core.signed_batch import Instants, SignedBatch, concat
 from millstream.operators.call_limit import PROCESS
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
@@ -103,7 +103,7 @@ class Worker:
                 parts = [split_chunk(source, task.table_dir, chunk, task.buckets, self._evaluator) for chunk in task.chunks]
                 path = f"{task.exchange_dir}/{split}-{uuid.uuid4().hex}.arrow"  # the same task may run twice, even at the same time
                 by_bucket = [[part[bucket] for part in parts] for bucket in range(task.buckets)]
-                write_rows(path, [_one_after_the_other(chunks) for chunks in by_bucket])
+                write_rows(path, [_one_after_the_other(chunks) for chunks in by_bucket], sum(chunk.rows for chunk in task.chunks))
                 files[split] = path
             return MapResult(task.part, files)
         except Exception as error:
@@ -180,34 +180,35 @@ class Worker:
             rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
             waiting_rows=sum(reader.waiting for reader in cache.readers.values()),
             store_bytes=sum(reader.bytes for reader in cache.readers.values()),
-            operators=tuple(cache.circuit.profiles()),
+            operators=tuple(cache.circuit.profiles()), sources=tuple(reader.news() for reader in cache.readers.values()),
         )  # fmt: skip
         if fragment.snapshot_dir is not None:
             # a number that no record has is used again after a restart, when tasks of the run before may still be writing
             stem = f"{fragment.snapshot_dir}/{task.tick}-{task.database[:8]}"
             save_arrays(snapshot_file(stem, fragment.number, task.bucket), cache.circuit.save())
             result = replace(result, snapshot=stem)
-        result = self._deliver(changes, result, task, fragment)  # last: what fails later would leave an output that nobody names
+        late = cache.circuit.take_late() if fragment.emit == "changes" else []
+        result = self._deliver(changes, late, result, task, fragment)  # last: what fails later would leave an output that nobody names
         if fragment.wants_contents:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
             write_contents(path, cache.circuit.contents())
             result = replace(result, contents=path)
         return result
 
-    def _deliver(self, changes: list[SignedBatch], result: FragmentResult, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+    def _deliver(
+        self, changes: list[SignedBatch], late: list[Instants], result: FragmentResult, task: StageTask, fragment: FragmentTask
+    ) -> FragmentResult:
         """`changes` are those of consecutive spans of time."""
         if fragment.fragment.sends is not None:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
             write_changes(
                 path, concat(changes or [SignedBatch.empty(fragment.fragment.root.schema)]), fragment.fragment.sends, fragment.buckets
             )
-            return replace(result, exchange=path)
+            return replace(result, exchange=path, released=count_released([], late, fragment.released_upto))
         if changes and fragment.emit == "net":
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
-        if not changes:
-            return result
-        released = count_released(changes, fragment.released_upto)
-        return replace(result, output=write_output(fragment.output_dir, changes, fragment.output_columns), released=released)
+        output = write_output(fragment.output_dir, changes, fragment.output_columns) if changes else None
+        return replace(result, output=output, released=count_released(changes, late, fragment.released_upto))
 
     def _forget_dead(self, task: StageTask) -> None:
         for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:

@@ -152,6 +152,26 @@ def test_a_backlog_in_several_ticks(db: Database, clock: ManualClock) -> None:
     assert delay(db, "q") == {"mean": pytest.approx((1 + 1 + 2 + 2) / 4), "max": 2.0}
 
 
+@pytest.mark.parametrize(("expiry", "delays"), [("negative", [0.25, 0, 0.5, 0.5]), ("input_triggered", [0.25, 8.5, 0.5, 0.5])])
+def test_rows_that_stay_because_nobody_tells_the_time(expiry: str, delays: list[float], db: Database, clock: ManualClock) -> None:
+    """From the end of the row, which comes with `advance`, to when the answer shows it: with the next row, 8 s later."""
+    db.execute(f"CREATE QUERY q AS SELECT v FROM s [RANGE 5 SECONDS] WITH EXPIRY {expiry}")
+    db.insert("s", [(10 * SECOND, 1)])
+    db.advance("s", 10 * SECOND)
+    clock.seconds = 0.25
+    db.flush()
+    clock.seconds = 1.0
+    db.advance("s", 18 * SECOND)
+    db.flush()
+    clock.seconds = 9.0
+    db.insert("s", [(30 * SECOND, 2), (30 * SECOND, 3)])
+    db.advance("s", 30 * SECOND)
+    clock.seconds = 9.5
+    db.flush()
+    changes = delays if expiry == "negative" else [*delays, 0.5]  # that the row is taken back is a change of 30 s, too
+    assert delay(db, "q") == {"mean": pytest.approx(sum(changes) / len(changes)), "max": max(delays)}
+
+
 # --- the parts ----------------------------------------------------------------------------------
 
 frontiers = st.lists(st.integers(0, 30), min_size=1, max_size=8, unique=True).map(sorted)
@@ -164,24 +184,30 @@ def noted(moves: list[tuple[int, float]]) -> FrontierMoves:
     return found
 
 
-@given(st.lists(frontiers, min_size=1, max_size=3), st.integers(-1, 30), st.lists(st.integers(0, 30), max_size=20), st.booleans())
-def test_between_two_moves_all_changes_are_alike(streams: list[list[int]], at: int, instants: list[int], any_will_do: bool) -> None:
+@given(
+    st.lists(frontiers, min_size=1, max_size=3), st.integers(-1, 30), st.lists(st.integers(0, 30), max_size=20),
+    st.lists(st.integers(0, 30), max_size=5), st.booleans(),
+)  # fmt: skip
+def test_between_two_moves_all_changes_are_alike(
+    streams: list[list[int]], at: int, instants: list[int], ends: list[int], any_will_do: bool
+) -> None:
     """What the pieces count equals what the definition says of each change by itself."""
     moves = [[(frontier, float(10 * i + s)) for i, frontier in enumerate(stream)] for s, stream in enumerate(streams)]
     frontier = (max if any_will_do else min)(stream[-1] for stream in streams)
     changes = np.sort(np.array([t for t in instants if at < t <= frontier], np.int64))
     if frontier <= at:
         return
-    found = releases([noted(each) for each in moves], at, frontier, 5.0, 1e9, any_will_do=any_will_do)
+    late = np.array([t for t in ends if t <= frontier], np.int64)
+    found = releases([noted(each) for each in moves], -1 if len(late) else at, frontier, 5.0, 1e9, any_will_do=any_will_do)
     counted = OutputDelay()
     parts = [SignedBatch.arrivals(half, pa.RecordBatch.from_pydict({"x": half})) for half in np.split(changes, [len(changes) // 2])]
-    counted.count(1000.0, found.since, count_released(parts, found.upto))
+    counted.count(1000.0, found.since, count_released(parts, [late[1:], late[:1]], found.upto))
 
     def since(t: int) -> float:
         reached = [min((seconds for move, seconds in each if move >= t), default=1e9) for each in moves]
         return max((min if any_will_do else max)(reached), 5.0)
 
-    delays = [1000.0 - since(t) for t in changes.tolist()]
+    delays = [1000.0 - since(t) for t in (*changes.tolist(), *late.tolist())]
     assert counted.changes == len(delays)
     assert counted.total == pytest.approx(sum(delays))
     assert counted.greatest == max(delays, default=0.0)

@@ -59,12 +59,14 @@ def test_the_tables_name_what_there_is(db: Database) -> None:
     feed(db, 1)
     db.flush()
     stats = db.query("volume").stats()
-    of_query, of_operator = (set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE)))) for part in _tables())
+    of_query, of_operator, of_source = _tables()
     assert of_query == set(stats)
     assert of_operator == set(stats["operators"][0])
+    assert of_source == set(stats["sources"][0])
 
 
-def _tables() -> tuple[str, str]:
+def _tables() -> Iterator[set[str]]:
+    """The names in the first column of each table on the page."""
     page, _, _ = PAGE.partition("## Output delay")
-    query, _, operator = page.partition("Of each operator:")
-    return query, operator
+    for part in re.split("Of each operator:|Of each source,", page):
+        yield set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE))))
