@@ -124,7 +124,7 @@ class Circuit:
         chosen = self._scheduler.choose(self.nodes)
         if chosen is None:
             return None
-        self.nodes[chosen].run(self._scheduler.rows_a_slice)
+        self.nodes[chosen].run(self._scheduler.rows_for(self.nodes[chosen]))
         return self.nodes[chosen]
 
     def take(self) -> SignedBatch:

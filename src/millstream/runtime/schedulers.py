@@ -1,7 +1,7 @@
 """Which operator runs next, when several have something to do.  Answers never depend on it; memory and delay do.
 
     fifo          what came first goes through all operators before what came next starts
-    round_robin   each in turn, for a slice of rows
+    round_robin   each in turn, for a slice of time
     greedy        the one that shrinks the queues fastest: (rows in - rows out) / time
     chain         likewise, for runs of operators that together shrink them fastest; what came first goes first in a run
 
@@ -15,6 +15,12 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 SchedulerName = Literal["fifo", "round_robin", "greedy", "chain"]
+
+
+_FIRST_ROWS = 1 << 14
+"""A slice of an operator that has not run yet."""
+_LEAST_ROWS, _MOST_ROWS = 1 << 8, 1 << 20
+"""Below, turns would cost more than rows; above, rows could be as many as there are."""
 
 
 class Runnable(Protocol):
@@ -41,7 +47,11 @@ class Runnable(Protocol):
 
 class Scheduler(ABC):
     rows_a_slice: int | None = None
-    """An operator's turn is over after about so many rows; None: when nothing waits for it."""
+    """An operator's turn is over after about so many rows; None: the scheduler says when."""
+
+    def rows_for(self, operator: Runnable) -> int | None:
+        """For how many rows its turn lasts; None: until nothing waits for it."""
+        return self.rows_a_slice
 
     @abstractmethod
     def choose(self, operators: Sequence[Runnable]) -> int | None:
@@ -55,9 +65,15 @@ class Fifo(Scheduler):
 
 
 class RoundRobin(Scheduler):
-    def __init__(self, rows_a_slice: int = 1 << 14) -> None:
-        self.rows_a_slice = rows_a_slice
+    def __init__(self, slice_s: float = 0.01) -> None:
+        self._slice_s = slice_s
         self._last = -1
+
+    def rows_for(self, operator: Runnable) -> int | None:
+        """As many as it does in its slice of time, by what its rows have cost so far."""
+        if self.rows_a_slice is not None:
+            return self.rows_a_slice
+        return round(min(max(self._slice_s / operator.cost, _LEAST_ROWS), _MOST_ROWS)) if operator.cost else _FIRST_ROWS
 
     def choose(self, operators: Sequence[Runnable]) -> int | None:
         n = len(operators)

@@ -146,7 +146,7 @@ class Worker:
 
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
         scheduler = new_scheduler(task.scheduler)
-        scheduler.rows_a_slice = self._rows_a_slice or scheduler.rows_a_slice
+        scheduler.rows_a_slice = self._rows_a_slice
         read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
         readers: dict[SourceExec, StoreReader] = {}
         with ExitStack() as undo:

@@ -103,6 +103,18 @@ def test_round_robin_gives_everybody_a_turn() -> None:
     assert turns == [0, 1, 2, 0, 1, 2]
 
 
+def test_a_slice_is_of_time() -> None:
+    """A million rows in a second are ten thousand in a slice of 10 ms; a fixed number of rows goes before."""
+    scheduler = RoundRobin(slice_s=0.01)
+    quick, slow, idle = Pretended(1.0, 1e6, []), Pretended(1.0, 1e5, []), Pretended(1.0, float("inf"), [])
+    assert (scheduler.rows_for(quick), scheduler.rows_for(slow)) == (10_000, 1_000)
+    assert scheduler.rows_for(idle) == 1 << 14
+    assert scheduler.rows_for(Pretended(1.0, 1.0, [])) == 256
+    scheduler.rows_a_slice = 3
+    assert scheduler.rows_for(quick) == 3
+    assert [each.rows_for(quick) for each in (Fifo(), Greedy(), Chain())] == [None] * 3
+
+
 def test_nothing_to_do() -> None:
     for scheduler in (Fifo(), Greedy(), Chain(), RoundRobin()):
         assert scheduler.choose(pipeline(0.5, 0.0)) is None
