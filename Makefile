@@ -30,10 +30,10 @@ check: $(READY)  ## format, lint, types, import directions, and the tests that n
 	@echo "== import directions"
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@echo "== tests without Java"
-	@$(BIN)/pytest -n auto -m "not spark and not nightly"
+	@$(BIN)/pytest -n auto --dist worksteal -m "not spark and not nightly"
 
-fuzz: $(READY)  ## the property tests on new random cases, twenty times as many random queries: takes an hour
-	@MILLSTREAM_SQL_EXAMPLES=500 $(BIN)/pytest -n auto -m "not spark and not nightly" --hypothesis-profile=fuzz tests/property
+fuzz: $(READY)  ## the property tests on new random cases, twenty times as many through the whole engine: takes hours
+	@MILLSTREAM_EXAMPLES=20 $(BIN)/pytest -n auto --dist worksteal -m "not spark and not nightly" --hypothesis-profile=fuzz tests/property
 
 nightly: $(READY)  ## what takes too long for every commit: random kills by the hundred, and a soak of half an hour
 	@$(JAVA) $(BIN)/pytest -m nightly --timeout=0

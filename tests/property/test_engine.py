@@ -17,6 +17,7 @@ from millstream.api import Database
 from millstream.core.instant import BEGINNING
 from property.engine_model import DDL, QUERIES, WINDOWS, Action, Bag, QueryModel, StreamModel, WindowModel, actions
 from property.engine_run import Engine, engines, running
+from property.examples import examples
 
 FIRST, LAST = -6, 45
 
@@ -83,7 +84,7 @@ def ran(case: Case, sql: str) -> Iterator[tuple[Database, StreamModel]]:
 
 
 @given(case=cases())
-@settings(max_examples=120)
+@settings(max_examples=examples(80))
 def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
     query, window = case.query, case.window
     with ran(case, query.sql.format(window=window.sql)) as (db, model):
@@ -100,7 +101,7 @@ def test_relation_equals_recomputation_at_every_instant(case: Case) -> None:
 
 @pytest.mark.parametrize("kind", ["ISTREAM", "DSTREAM", "RSTREAM"])
 @given(case=cases())
-@settings(max_examples=50)
+@settings(max_examples=examples(35))
 def test_stream_equals_recomputation_at_every_instant(kind: str, case: Case) -> None:
     query, window = case.query, case.window
     with ran(case, as_stream(query.sql, kind).format(window=window.sql)) as (db, model):

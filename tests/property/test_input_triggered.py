@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from property.engine_model import QUERIES, WINDOWS, Action, Bag, Row, StreamModel, WindowModel, actions, sorted_by_time
 from property.engine_run import Engine, engines, running
+from property.examples import examples
 from property.input_triggered_model import (
     AGGREGATES,
     ROW_WISE,
@@ -145,7 +146,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=70)
+@settings(max_examples=examples(50))
 def test_one_operator_is_exactly_as_late_as_it_is_defined(case: Case) -> None:
     sql, answer = MODELS[case.name]
     models = {name: StreamModel(case.slack) for name in ("s", "r")}
@@ -260,13 +261,13 @@ def _is_as_defined(case: PlanCase) -> None:
 
 
 @given(case=plan_cases(plans()))
-@settings(max_examples=120)
+@settings(max_examples=examples(60))
 def test_random_plans_are_exactly_as_late_as_they_are_defined(case: PlanCase) -> None:
     _is_as_defined(case)
 
 
 @given(case=plan_cases(st.sampled_from(FIXED)))
-@settings(max_examples=80)
+@settings(max_examples=examples(50))
 def test_set_operations_are_exactly_as_late_as_they_are_defined(case: PlanCase) -> None:
     _is_as_defined(case)
 
@@ -305,7 +306,7 @@ WITHOUT_PARTNERS = {
     engine=engines().map(lambda engine: replace(engine, expiry="input_triggered")),
     history=timelines(),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(40))
 def test_rows_without_partners_are_late_at_most(
     name: str, windows: tuple[WindowModel, WindowModel], engine: Engine, history: list[tuple[str, Action]]
 ) -> None:

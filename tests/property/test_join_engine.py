@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from millstream.core.instant import BEGINNING
 from property.engine_model import WINDOWS, Action, Bag, Row, StreamModel, WindowModel, actions
 from property.engine_run import Engine, engines, running
+from property.examples import examples
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
 DDL = "CREATE STREAM {name} (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts SLACK {slack} MICROSECONDS{partition}"
@@ -486,7 +487,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=350)
+@settings(max_examples=examples(140))
 def test_pairs_equal_recomputation_at_every_instant(case: Case) -> None:
     join = JOINS[case.name]
     models = dict(zip("sr", map(StreamModel, case.slack), strict=True))

@@ -21,6 +21,7 @@ from millstream.core.instant import BEGINNING
 from millstream.plan.rewrite import RULES
 from millstream.runtime import tick
 from property.engine_model import DDL, WINDOWS, Action, Bag, Row, StreamModel, WindowModel, actions
+from property.examples import examples
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
 
@@ -205,7 +206,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=200)
+@settings(max_examples=examples(100))
 def test_answers_equal_recomputation_at_every_instant(case: Case) -> None:
     query, runner, model = MODELS[case.name], InlineRunner(case.rows_a_step), StreamModel(case.slack)
     with tempfile.TemporaryDirectory() as directory, patch.object(tick, "MAP_STAGE_ROWS", case.map_stage_rows):

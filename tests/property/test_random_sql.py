@@ -1,12 +1,11 @@
 """Random SQL through the whole engine, without a JVM: at every instant the answer is DuckDB's over the windows' contents.
 
-MILLSTREAM_SQL_EXAMPLES says how many queries are tried.
+MILLSTREAM_EXAMPLES says how many times as many queries are tried.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +22,11 @@ from millstream.api import Database
 from millstream.core.instant import BEGINNING
 from property.engine_model import CELLS, REOPENINGS, Action, Bag, StreamModel, actions, sorted_by_time
 from property.engine_run import Engine, engines, running
+from property.examples import examples
 from property.sql_queries import RandomQuery, random_queries, table_of
 from property.sql_windows import CREATE_RELATION, MORE_CELLS, RELATION, STREAMS, Stamped, Windowed, cells_of, columns_of, create_stream
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 from property.test_relations_and_queries import RelationModel
-
-EXAMPLES = int(os.environ.get("MILLSTREAM_SQL_EXAMPLES", "25"))
 
 Change = tuple[int, int, tuple[Any, ...]]
 Step = tuple[str, Action]  # the stream or relation that is changed
@@ -93,7 +91,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(20))
 def test_answers_equal_those_of_duckdb_at_every_instant(case: Case) -> None:
     world = World({stream: StreamModel(case.slack[stream]) for stream in STREAMS}, RelationModel())
     answers = [Answer(query, i, world) for i, (query, _) in enumerate(case.queries)]

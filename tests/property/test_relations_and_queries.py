@@ -18,6 +18,7 @@ from millstream.core.instant import BEGINNING
 from millstream.plan.rewrite import RULES
 from millstream.state import relation_log
 from property.engine_model import WINDOWS, Bag, StreamModel, WindowModel, actions
+from property.examples import examples
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
 Entry = tuple[Any, ...]
@@ -220,7 +221,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 
 @given(case=cases())
-@settings(max_examples=250)
+@settings(max_examples=examples(120))
 def test_answers_equal_recomputation_at_every_instant(case: Case) -> None:
     model = MODELS[case.name]
     runner = InlineRunner(case.rows_a_step)

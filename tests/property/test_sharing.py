@@ -20,6 +20,7 @@ from millstream.core.instant import BEGINNING
 from millstream.runtime import engine as runtime_engine
 from property.engine_model import CELLS, DDL, QUERIES, REOPENINGS, WINDOWS, Bag, Row, StreamModel, WindowModel, sorted_by_time
 from property.engine_run import Engine, Run, engines, running
+from property.examples import examples
 from property.test_engine import FIRST, LAST, assert_netted, changes_of, contents_at
 
 Models = dict[str, StreamModel]
@@ -178,7 +179,7 @@ class Sharing:
     first=st.integers(0, 4),
     history=histories(),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(80))
 def test_every_query_answers_as_if_it_were_alone(
     engine: Engine, slack: int, partition: str, retain: int | None, ticks_a_snapshot: int, queries: list[Standing], first: int,
     history: list[tuple[str, Any]],
