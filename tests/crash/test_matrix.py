@@ -61,6 +61,12 @@ def test_killed_at_a_later_time_at_each_point(chain: int, undisturbed: Undisturb
     kill_one_after_the_other(often[chain::LATER_CHAINS], undisturbed, zygote, workplace)
 
 
+@pytest.mark.parametrize("query", [9, 10, 11, 12])
+def test_killed_while_a_query_is_created_that_looks_back(query: int, undisturbed: Undisturbed, zygote: Zygote, workplace: Path) -> None:
+    """Those before are created before there is any time."""
+    kill_one_after_the_other([f"delta.created@queries:{query}"], undisturbed, zygote, workplace)
+
+
 def kill_one_after_the_other(faults: list[str], undisturbed: Undisturbed, zygote: Zygote, workplace: Path) -> None:
     """A point that this database has passed for good gets another that is new."""
     number, directory = 0, workplace / "0"

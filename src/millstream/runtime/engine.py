@@ -107,7 +107,7 @@ class Engine:
         """A new standing query.  Over streams that have come somewhere already it answers at once, from what they retain."""
         with self.lock:
             try:
-                query = self.add_query(name, incarnation, bound, plan, retain_us, began=self._frontier_over(inputs_of(plan)))
+                query = self.add_query(name, incarnation, bound, plan, retain_us)
                 if query.created_at > NEVER_BEFORE:
                     self.ensure_started(query)
             except MillstreamError:
@@ -125,14 +125,17 @@ class Engine:
             self.location.drop_query(name)
 
     def add_query(
-        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None,
-        *, began: Micros = NEVER_BEFORE,
-    ) -> RunningQuery:  # fmt: skip
-        """A standing query; one that has run before goes on where its last committed tick left it, others begin at `began`."""
+        self, name: str, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, retain_us: Micros | None = None
+    ) -> RunningQuery:
+        """A standing query; one that has run before goes on where its last committed tick left it, others begin where their inputs are.
+
+        One that stands in the catalog but has not begun was being created when a process died: it begins now.
+        """
         with self.lock:
             last = self._ticks.last
             # not self._tick: a number that no record has is used again after a restart
             after_tick = -1 if last is None else last.tick
+            began = partial(self._frontier_over, inputs_of(plan))
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=after_tick, began=began)
             query = RunningQuery(
                 name, incarnation, bound, plan, changelog, self.location.buckets, self._clock.seconds(), changelog.began, retain_us

@@ -45,7 +45,7 @@ _FEWEST_TO_FOLD = 10_000
 class Changelog:
     """Driver-side; all methods may be called from any thread."""
 
-    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int, began: Micros) -> None:
+    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int, began: Callable[[], Micros]) -> None:
         self.directory = table.directory
         self.columns = output_columns([field.name for field in fields])
         self._fields = tuple(fields)
@@ -55,7 +55,7 @@ class Changelog:
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no change at or after this instant has been dropped
         self.folded_to: Micros = state.get("folded_to", NEVER_BEFORE)  # changes before this instant are no longer known one by one
         self._base_rows: int = state.get("base_rows", 0)
-        self.began: Micros = state.get(_BEGAN, NEVER_BEFORE) if table.log.version else began
+        self.began: Micros = state.get(_BEGAN, NEVER_BEFORE) if table.log.version else began()
         if table.log.version == 0:
             # a query of this name may have been dropped; its ticks are not ours to publish
             table.commit(self._state(), [], {_PUBLISHED: after_tick})
@@ -64,12 +64,17 @@ class Changelog:
 
     @staticmethod
     def open(
-        location: Location, query_name: str, fields: Sequence[Field], *, after_tick: int = -1, began: Micros = NEVER_BEFORE
+        location: Location,
+        query_name: str,
+        fields: Sequence[Field],
+        *,
+        after_tick: int = -1,
+        began: Callable[[], Micros] = lambda: NEVER_BEFORE,
     ) -> Changelog:
         """Opens the changelog, creating it if there is none.
 
         `fields` carry the names that the user sees, which may repeat.  A new changelog begins after `after_tick`, the last
-        tick at the time, and remembers for the query at which instant it `began`.
+        tick at the time, and remembers for the query at which instant it `began`: that is asked only then.
 
         Call `sweep` once the outputs of all recorded ticks are published.
         """
