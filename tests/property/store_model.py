@@ -20,6 +20,7 @@ from millstream.plan.physical import Single, SourceExec
 from millstream.plan.shared_reading import SharedSources
 from millstream.plan.window import RowsWindow, WindowSpec
 from millstream.runtime.messages import FragmentTask, SourceFeed, StageTask
+from millstream.runtime.nodes import Profile
 from millstream.runtime.source_store import SourceStore, StoreReader
 from millstream.runtime.stores import Stores
 
@@ -90,7 +91,7 @@ class Log:
         self.feeds[name] = rows
         return SourceFeed(found.read, name, after, upto, (), (), found.name, since, self.whole_from)
 
-    def read(self, feed: SourceFeed, after: int, before: Micros | None) -> list[SignedBatch]:
+    def read(self, feed: SourceFeed, after: int, before: Micros | None, did: Profile) -> list[SignedBatch]:
         rows = [row for row in self.feeds[feed.table_dir] if row[1] > after and (before is None or row[0] < before)]
         return [batch_of(part, feed.read.schema.names) for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]) if part]
 

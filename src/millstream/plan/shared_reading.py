@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from millstream.core.schema import Field, Schema
 from millstream.plan.duckdb_sql import quoted
-from millstream.plan.physical import ByKey, ComputedColumn, Distribution, FilterStep, ProjectStep, SourceExec
+from millstream.plan.physical import ByKey, ComputedColumn, Distribution, FilterStep, ProjectStep, Single, SourceExec
 
 Picked = tuple[tuple[str, str], ...]
 """(column of what is kept, its name in the plan), in the order of the plan."""
@@ -66,6 +66,12 @@ class SharedSources:
             read = _widened(reading, self._needs.get(reading, {}))
             found = self._found[source] = SharedSource(_name(reading), read)
         return found
+
+
+@lru_cache(maxsize=4096)
+def spread_over(source: SourceExec, buckets: int) -> SourceExec:
+    """The same source where there are so many buckets: in one, it does not matter how its rows would be split."""
+    return source if buckets > 1 else replace(source, distribution=Single(), split_at_ingest=False)
 
 
 @lru_cache(maxsize=4096)

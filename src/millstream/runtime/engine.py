@@ -26,7 +26,7 @@ from millstream.core.errors import ClusterFailed, DataDamaged, InstantPassed, Mi
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, UNITS, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, sources
-from millstream.plan.shared_reading import SharedSources
+from millstream.plan.shared_reading import SharedSources, spread_over
 from millstream.runtime.clock import Clock
 from millstream.runtime.exchange import read_contents
 from millstream.runtime.messages import StoreSize
@@ -561,7 +561,9 @@ class Engine:
     def _new_run(self) -> TickRun:
         """Workers keep the caches of queries that are not stopped: those of the others are not asked any more."""
         live = [query for query in self.queries.values() if not query.stopped]
-        read = (source for query in live for fragment in query.plan.fragments for source in sources(fragment.root))
+        read = (
+            spread_over(source, query.buckets) for query in live for fragment in query.plan.fragments for source in sources(fragment.root)
+        )
         return TickRun(
             self.runner, self.location, self._database, self._tick, frozenset(query.incarnation for query in live), self._scheduler,
             SharedSources(read, on=self._share_windows),

@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 from millstream.core.errors import ClusterFailed, MillstreamError
 from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
-from millstream.plan.shared_reading import SharedSources
+from millstream.plan.shared_reading import SharedSources, spread_over
 from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask, StoreSize
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.output_delay import Releases
@@ -312,7 +312,7 @@ class TickRun:
 
     def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
         after, upto = span.after[source.name], span.fed[source.name]
-        shared = self._shared.of(source)
+        shared = self._shared.of(spread_over(source, span.query.buckets))
         # queries with other numbers of buckets have other rows in each
         read, store = (source, None) if shared is None else (shared.read, f"{shared.name}-{span.query.buckets}")
         files = splits.get(_split_name(span, read))
@@ -340,7 +340,7 @@ class TickRun:
             for source in (source for fragment in span.query.plan.fragments for source in sources(fragment.root)):
                 if source.kind != "stream" or source.split_at_ingest or isinstance(source.distribution, Single):
                     continue
-                chunks, shared = span.chunks[source.name], self._shared.of(source)
+                chunks, shared = span.chunks[source.name], self._shared.of(spread_over(source, span.query.buckets))
                 read = source if shared is None else shared.read
                 name = _split_name(span, read)
                 uses[name] = uses[name] + 1 if shared is None else 1  # a process reads them once for all who share them

@@ -127,6 +127,20 @@ def test_queries_have_one_store_unless_their_filters_differ(db: Database) -> Non
     db.close()
 
 
+@pytest.mark.parametrize(("buckets", "stores"), [(1, 1), (2, 3)])
+def test_in_one_bucket_all_keys_have_one_store(tmp_path: Path, buckets: int, stores: int) -> None:
+    with open_inline(tmp_path / "db", buckets=buckets) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT, v INT, w STRING) TIMESTAMP BY ts PARTITION BY w")
+        keys = {"k": "[RANGE 1 MINUTE]", "w": "[RANGE 30 SECONDS]", "v": "[RANGE 10 SECONDS]"}
+        for key, window in keys.items():
+            db.execute(f"CREATE QUERY by_{key} AS SELECT {key}, count(*) AS n FROM s {window} GROUP BY {key}")
+        fed(db)
+        db.advance(60 * SECOND)
+        db.flush()
+        assert len(db.stores()) == stores
+        assert {name: db.query(f"by_{name}").result().num_rows for name in keys} == {"k": 3, "w": 1, "v": 10}
+
+
 def test_sharing_can_be_switched_off(tmp_path: Path) -> None:
     with open_inline(tmp_path / "db", buckets=1, share_windows=False) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, k INT, v INT, w STRING) TIMESTAMP BY ts")
