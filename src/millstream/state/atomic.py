@@ -22,6 +22,8 @@ from millstream.core.errors import DiskFull, StorageFailed
 from millstream.state.fault import fault_point
 
 TEMPORARY = ".tmp-"
+_OURS = re.compile(re.escape(TEMPORARY) + "([0-9a-f]{32}|[a-z0-9_]{8})")
+"""A uuid, or what `tempfile` makes of the prefix."""
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -118,7 +120,7 @@ def remove_file(path: Path) -> None:
 
 def remove_temporaries(directory: Path) -> None:
     """What a crash in the middle of a write left in this directory.  Only for the one writer of the directory."""
-    for path in directory.glob(TEMPORARY + "*"):
+    for path in [path for path in directory.glob(TEMPORARY + "*") if _OURS.fullmatch(path.name)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

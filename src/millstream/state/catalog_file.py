@@ -18,6 +18,8 @@ from typing import Any
 from millstream.state.atomic import Replacement, atomic_write
 from millstream.state.sealed import read_sealed_json, sealed
 
+_MODE = 0o600
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
@@ -49,7 +51,7 @@ class CatalogFile:
         How the file looks without it is written beforehand: taking it back takes no space, which may be what is missing.
         """
         entry, before = CatalogEntry(self._next_id, sql, dict(functions or {})), self._entries
-        with Replacement(self._path, _written(before, entry.id + 1)) as without:
+        with Replacement(self._path, _written(before, entry.id + 1), mode=_MODE) as without:
             self._replace([*before, entry], entry.id + 1)
             try:
                 yield entry.id
@@ -64,7 +66,7 @@ class CatalogFile:
         self._replace([entry for entry in self._entries if entry.id not in ids], self._next_id)
 
     def _replace(self, entries: list[CatalogEntry], next_id: int) -> None:
-        atomic_write(self._path, _written(entries, next_id), mode=0o600)
+        atomic_write(self._path, _written(entries, next_id), mode=_MODE)
         self._entries, self._next_id = entries, next_id
 
 

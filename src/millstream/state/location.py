@@ -31,6 +31,7 @@ from millstream.state.names import encode_name
 from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
 
 FORMAT_VERSION = 1
+_FOLDERS = ("streams", "relations", "queries", "snapshots", "checkpoints", "sinks", "ticks")
 _SYSTEM = ("sys", "sys.late")
 """The directories of the stream that is there without having been created."""
 
@@ -54,14 +55,14 @@ class Location:
         root = _directory(path)
         lock = _locked(root)
         try:
-            for folder in ("", "streams", "relations", "queries", "snapshots", "checkpoints", "sinks", "ticks"):
+            header = _header(root, buckets, new_buckets)  # before anything is touched: it may not be ours
+            for folder in ("", *_FOLDERS):
                 remove_temporaries(root / folder)
             remove_directory(root / "exchange")
-            header = _header(root, buckets, new_buckets)
         except BaseException:
             os.close(lock)
             raise
-        return Location(root, lock, buckets=int(header["buckets"]), database_id=str(header["id"]))
+        return Location(root, lock, buckets=header["buckets"], database_id=header["id"])
 
     def close(self) -> None:
         """Gives the location back.  May be called twice."""
@@ -148,9 +149,6 @@ class Location:
                 if directory.name not in names:
                     remove_directory(directory)
 
-    def clear_exchange(self) -> None:
-        remove_directory(self.exchange_dir)
-
 
 def _directory(path: str | Path) -> Path:
     text = os.fspath(path)
@@ -191,19 +189,34 @@ def _header(root: Path, buckets: int | None, new_buckets: int) -> dict[str, Any]
     if not path.exists():
         if any(root.glob("catalog.json")) or any(root.glob("ticks/*")) or _is_used(root):
             raise DataDamaged(f'the file "{path}" is missing', hint=RESTORE)
+        if foreign := [name for name in (*_FOLDERS, "exchange") if (root / name).exists()]:
+            raise ConfigInvalid(
+                f'the location "{root}" is no database, but has "{foreign[0]}" in it, as a database would',
+                hint="Choose an empty directory, or one that is not there yet.",
+            )
         header = {"format_version": FORMAT_VERSION, "buckets": buckets or new_buckets, "id": str(uuid.uuid4())}
         atomic_write(path, sealed_json(header))
         return header
-    header, version = read_sealed_json(path, lambda header: (dict(header), header["format_version"]))
-    if version != FORMAT_VERSION:
+    header = read_sealed_json(path, _decoded)
+    if header["format_version"] != FORMAT_VERSION:
         raise FormatVersion(
-            f'the location "{root}" has format version {version}, this is version {FORMAT_VERSION}',
+            f'the location "{root}" has format version {header["format_version"]}, this is version {FORMAT_VERSION}',
             hint="Open it with the Millstream that wrote it, or choose another location.",
         )
     if buckets is not None and header["buckets"] != buckets:
         header["buckets"] = buckets
         atomic_write(path, sealed_json(header))
     return header
+
+
+def _decoded(header: dict[str, Any]) -> dict[str, Any]:
+    """Of another version we know nothing else."""
+    version = header["format_version"]
+    if version != FORMAT_VERSION:
+        return {"format_version": version}
+    if int(header["buckets"]) < 1:
+        raise ValueError(f"{header['buckets']} buckets")
+    return {"format_version": version, "buckets": int(header["buckets"]), "id": str(header["id"])}
 
 
 def _is_used(root: Path) -> bool:

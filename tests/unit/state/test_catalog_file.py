@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,25 @@ def test_a_crash_before_the_rename_leaves_the_old_list(tmp_path: Path) -> None:
     with Location.open(tmp_path, buckets=2) as location:
         assert [entry.sql for entry in CatalogFile(location.catalog_path).entries] == ["first"]
         assert not list(location.path.glob(".tmp-*"))
+
+
+def test_only_its_owner_may_read_it_also_after_a_statement_that_failed(tmp_path: Path) -> None:
+    """What it was before, secrets and all, is written beforehand and put back: that was open to everybody."""
+    path = tmp_path / "catalog.json"
+    catalog = CatalogFile(path)
+    catalog.append("CREATE SINK s ... OPTIONS (password 'x')")
+    modes: list[int] = []
+
+    def note() -> None:
+        modes.extend(stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir())
+
+    def fail() -> None:
+        with catalog.adding("CREATE SINK t"):
+            note()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    note()
+    assert modes == [0o600] * 3
+    assert [entry.id for entry in CatalogFile(path).entries] == [1]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -69,14 +70,53 @@ def test_a_location_that_cannot_be_is_refused_with_a_hint(path: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("header", [{}, {"buckets": 0, "id": "x"}, {"buckets": "many", "id": "x"}, {"buckets": 1}])
+def test_a_header_without_what_it_must_say_is_damaged_and_the_lock_given_back(tmp_path: Path, header: dict[str, object]) -> None:
+    (tmp_path / "millstream.json").write_text(json.dumps({"format_version": 1, **header}))
+    for _ in range(2):
+        with pytest.raises(DataDamaged, match=r"millstream\.json"):
+            Location.open(tmp_path)
+
+
 def test_what_a_crash_left_unfinished_goes_at_the_next_open(tmp_path: Path) -> None:
-    (tmp_path / "streams" / ".tmp-dropped" / "_delta_log").mkdir(parents=True)
-    (tmp_path / ".tmp-header").write_text("half")
+    Location.open(tmp_path, buckets=1).close()
+    (tmp_path / "streams" / f".tmp-{uuid4().hex}" / "_delta_log").mkdir(parents=True)
+    (tmp_path / f".tmp-{uuid4().hex}").write_text("half")
+    (tmp_path / ".tmp-mine").write_text("a user's own")
     (tmp_path / "exchange").mkdir()
     (tmp_path / "exchange" / "rows").write_text("of a tick that never ended")
     Location.open(tmp_path, buckets=1).close()
     assert not (tmp_path / "exchange").exists()
-    assert not list(tmp_path.rglob(".tmp-*"))
+    assert [path.name for path in tmp_path.rglob(".tmp-*")] == [".tmp-mine"]
+
+
+@pytest.mark.parametrize("folder", ["exchange", "checkpoints", "queries", "snapshots", "sinks", "ticks"])
+def test_a_directory_of_somebody_else_is_refused_and_not_touched(tmp_path: Path, folder: str) -> None:
+    """Files below names like ours were taken for leftovers, and deleted."""
+    mine = tmp_path / folder / "mine" / "file"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(ConfigInvalid if folder != "ticks" else DataDamaged, match=folder if folder != "ticks" else "millstream.json"):
+        Location.open(tmp_path)
+    assert mine.read_text() == "mine"
+
+
+def test_files_that_have_nothing_to_do_with_us_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / ".tmp-0123456789abcdef").write_text("mine")
+    for _ in range(2):
+        Location.open(tmp_path).close()
+    assert (tmp_path / "notes.txt").exists()
+    assert (tmp_path / ".tmp-0123456789abcdef").exists()
+
+
+def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    Location.open(tmp_path).close()
+    (tmp_path / "millstream.json").write_text(json.dumps({"format_version": 2}))
+    (tmp_path / "exchange").mkdir()
+    with pytest.raises(FormatVersion):
+        Location.open(tmp_path)
+    assert (tmp_path / "exchange").exists()
 
 
 def test_dropping_removes_the_directories(location: Location) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import unicodedata
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import example, given
@@ -109,7 +110,7 @@ def test_deleting_never_follows_a_link(tmp_path: Path) -> None:
         real.symlink_to(outside)
         db.execute("DROP RELATION r")
         assert not real.is_symlink()
-    for planted in (location / "queries" / "planted", location / "streams" / ".tmp-planted", location / "exchange"):
+    for planted in (location / "queries" / "planted", location / "streams" / f".tmp-{uuid4().hex}", location / "exchange"):
         planted.parent.mkdir(exist_ok=True)
         planted.symlink_to(outside)
     open_inline(tmp_path / "db").close()
