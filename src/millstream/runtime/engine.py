@@ -241,10 +241,12 @@ class Engine:
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
-            for stream in self.streams.everything:
-                horizon = self._horizon(stream, self._readers(stream.entry.name))
+            streams = [
+                (stream, self._taken_in(stream.entry.name), self._horizon(stream, self._readers(stream.entry.name)))
+                for stream in self.streams.everything
+            ]
+            for stream, _, horizon in streams:
                 stream.log.retain(horizon, rejected_before=self._clock.now() - _retention_us(stream))
-            streams = [(stream, self._taken_in(stream.entry.name)) for stream in self.streams.everything]
             results = [(query, self._taken_in(query.name), self._kept_from(query)) for query in self.queries.values()]
             self._let_workers_forget(self._new_run())
             self._ticks.prune(self._tick - KEPT_TICKS)
@@ -257,14 +259,15 @@ class Engine:
                     self.relations.bring_to(name, self.earliest_change(name))
                     self.relations.maintain(name, settled, self._taken_in(name))
         # merging reads and writes files: nobody has to wait for it
-        for stream, bound in streams:
+        for stream, bound, horizon in streams:
             with _damage_told(f'stream "{stream.entry.name}"', partial(self._is_dropped, stream)):
-                stream.log.compact(upto_seq=bound, span_us=max(1, _retention_us(stream) // 8))
+                stream.log.compact(upto_seq=bound, span_us=_about_an_eighth(stream.frontier - horizon))
                 stream.log.vacuum()
         for query, bound, kept_from in results:
             with _damage_told(f'query "{query.name}"', partial(getattr, query, "dropped")):
                 query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
-                query.changelog.compact(upto_seq=bound, span_us=None if query.retain_us is None else max(1, query.retain_us // 8))
+                span_us = None if query.retain_us is None else _about_an_eighth(query.retain_us)
+                query.changelog.compact(upto_seq=bound, horizon=kept_from, span_us=span_us)
                 query.changelog.vacuum()
 
     def _let_workers_forget(self, run: TickRun) -> None:
@@ -721,6 +724,11 @@ def _damage_told(what: str, is_gone: Callable[[], bool] = lambda: False) -> Iter
         if isinstance(error, StorageFailed):
             raise
         log.error("damaged files are left alone: %s: %s", what, error.message)
+
+
+def _about_an_eighth(kept_us: Micros) -> Micros:
+    """A power of two: what is kept may vary a little, and spans of time must not."""
+    return 1 << max(0, (kept_us // 8).bit_length() - 1)
 
 
 def _retention_us(stream: OpenStream) -> Micros:

@@ -211,20 +211,22 @@ class Changelog:
         self,
         *,
         upto_seq: int | None = None,
+        horizon: Micros = NEVER_BEFORE,
         span_us: Micros | None = None,
         small_bytes: int = SMALL_BYTES,
         target_bytes: int = TARGET_BYTES,
         fan_in: int = FAN_IN,
     ) -> int:
-        """Merges small files of neighbouring ticks (that end in the same span of time); returns how many files went.
+        """Merges small files of neighbouring ticks; returns how many files went.
 
-        Files with changes beyond `upto_seq` stay as they are: queries over this one are not there yet.
+        Beyond the horizon only those that end in the same span of time: a file can be folded when all of it lies before.  Files with
+        changes beyond `upto_seq` stay as they are: queries over this one are not there yet.
         """
         with self._lock:
             settled = [file for file in self._table.index if upto_seq is None or file.max_ts - BEGINNING <= upto_seq]
             segments = _segments(sorted(settled, key=_reading_order))
         gone = 0
-        for _, span in groupby(segments, key=lambda segment: max(file.max_ts for file in segment) // (span_us or LAST)):
+        for _, span in groupby(segments, key=lambda segment: _span(max(file.max_ts for file in segment), horizon, span_us)):
             neighbours = list(span)
             sizes = [sum(file.bytes for file in segment) for segment in neighbours]
             for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
@@ -277,6 +279,10 @@ class Changelog:
     def _as_declared(self, rows: pa.Table) -> pa.Table:
         declared = [pa.field(field.name, field.type) for field in self._fields]
         return cast_columns(rows, pa.schema([*list(rows.schema)[:2], *declared]))
+
+
+def _span(last: Micros, horizon: Micros, span_us: Micros | None) -> Micros | None:
+    return None if span_us is None or last <= horizon else last // span_us
 
 
 def _reading_order(file: OutputFile) -> tuple[Micros, str]:

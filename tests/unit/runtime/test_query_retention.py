@@ -106,6 +106,26 @@ def test_files_and_rows_stop_growing(tmp_path: Path) -> None:
         assert max(sizes[20:40]) >= max(sizes[40:])
 
 
+def test_files_that_are_too_few_to_be_folded_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ticks further apart than an eighth of RETAIN left a file each, as no two of them end in the same span of time."""
+    monkeypatch.setattr(changelog.Changelog.fold, "__kwdefaults__", {"fewest": 10_000})
+    with made(tmp_path, "RETAIN 30 MICROSECONDS") as db:
+        for number in range(TICKS):
+            tick(db, number)
+        assert len(db._engine.queries["counts"].changelog._table.index) < 25
+        assert summed(db.query("counts").changes()) == bag(db.query("counts").result())
+
+
+def test_files_that_a_long_window_keeps_are_merged(tmp_path: Path) -> None:
+    """The same for a stream with a short RETAIN, whose rows a window needs for longer."""
+    with open_inline(tmp_path, buckets=1) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT) TIMESTAMP BY ts RETAIN 20 MICROSECONDS")
+        db.execute("CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 1000 MICROSECONDS]")
+        for number in range(TICKS):
+            tick(db, number)
+        assert len(db._engine.streams["s"].log._table.index) < 40
+
+
 def test_it_is_part_of_the_saved_statement(tmp_path: Path) -> None:
     with made(tmp_path, "RETAIN 2 HOURS") as db:
         assert "RETAIN 2 HOURS" in (db._statements.definition("counts") or "")
