@@ -120,7 +120,7 @@ def test_files_that_a_long_window_keeps_are_merged(tmp_path: Path) -> None:
     """The same for a stream with a short RETAIN, whose rows a window needs for longer."""
     with open_inline(tmp_path, buckets=1) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, k INT) TIMESTAMP BY ts RETAIN 20 MICROSECONDS")
-        db.execute("CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 1000 MICROSECONDS]")
+        db.execute("CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 10000 MICROSECONDS]")
         for number in range(TICKS):
             tick(db, number)
         assert len(db._engine.streams["s"].log._table.index) < 40
