@@ -21,7 +21,18 @@ from millstream.cli.shell_session import ShellSession
 from millstream.core.errors import MillstreamError
 from millstream.language.parser import parse
 
-KEYS = ["password", "kafka.ssl.truststore.password", "'sasl.jaas.config'", "SECRET", "`access.token`", "apiKey"]
+KEYS = [
+    "password",
+    "kafka.ssl.truststore.password",
+    "'sasl.jaas.config'",
+    "SECRET",
+    "`access.token`",
+    "apiKey",
+    "dbpwd",
+    "sslkey",
+    "Authorization",
+    "pasword",
+]
 SOON = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 # long enough not to be a word of the message by chance; with everything that quoting can trip over

@@ -6,7 +6,8 @@
 
 A value may name a variable of the environment instead of holding the secret: '${env:PGPASSWORD}'.  The name is no secret.
 
-Rather too much is hidden than too little: an option called `key.column` is taken for a key.
+Rather too much is hidden than too little: an option is taken for a secret if its name holds `key`, `pass`, `auth` ... anywhere, or is
+nearly such a name (`pasword`); only names that are known to be harmless, as `key.column` and `keystore`, are not.
 """
 
 from __future__ import annotations
@@ -14,18 +15,39 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from difflib import get_close_matches
+from functools import lru_cache, partial
 from itertools import takewhile
 from urllib.parse import quote, unquote
 
 HIDDEN = "***"
 
-_SECRET_PARTS = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "apikey", "accesskey", "privatekey")
-_SECRET_WORDS = {"key", "keys", "pwd", "pass", "auth", "pw", "sas"}
+_SECRET_PART = re.compile(r"key|pass|pwd|secret|token|auth|credential|signature|bearer|jaas|hmac|cookie")
+_SECRET_WORD = re.compile(r"(?<![a-z])(?:sig|sas|pw|psk|jwt)(?![a-z])")
+"""Parts of so many words that they must stand alone: de-sig-n, sas-l."""
+_SECRET_NAMES = ("password", "passphrase", "secret", "token", "authorization", "credential", "credentials", "signature", "bearer", "apikey")
+_HARMLESS = re.compile(
+    r"key[._\-]?(?:columns?|fields?|format|(?:de)?serializer|space|store|words?|board)|(?:partition|sort|row|record|message)[._\-]?keys?"
+    r"|(?:mon|tur|don|jo?c|hoc)keys?|by[._\-]?pass|com[._\-]?pass|pass[._\-]?(?:through|enger|ive)|authors?(?![a-z])|authority"
+)
+_NEARLY = 0.8
+"""How alike a name must be to one of a secret: one letter wrong, missing or moved."""
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_CREDENTIALS = re.compile(r"://[^/@:\s]*:(?P<value>.*)@", re.DOTALL)
-_ASSIGNED = re.compile(r"(?:^|[?&;\s,])(?P<key>[\w.\-]+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'?|[^&;\s,]+)", re.DOTALL)
+_BEFORE_CREDENTIALS = r"(?:[A-Za-z][\w+.\-]*://[^/@:\s]*:|\bhttps?://(?=[^/@:\s]+@)|\bjdbc:oracle:\w+:[^/@\s]*/)"
+"""Of `scheme://user:password@`, `https://token@` and `jdbc:oracle:thin:user/password@`."""
+_CREDENTIALS = re.compile(rf"{_BEFORE_CREDENTIALS}(?P<value>.*)@", re.DOTALL | re.IGNORECASE)
+_HEADER = re.compile(r"\b(?:bearer|basic)\s+(?P<value>[\w\-.~+/]{6,}=*)", re.IGNORECASE)
+_MEMBER = re.compile(
+    r"""
+    ["'](?P<key>[\w.\-]+)\\*["']\s*:\s*
+    (?=\\*"(?P<double>(?:[^"\\]|\\.)*)|\\*'(?P<single>(?:[^'\\]|\\.)*)|(?P<more>[\[{].*)|(?P<bare>[^\s,}\]]+))
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Of JSON, which may be inside of a text of JSON.  Of a secret array or object, and of what is behind it, nothing is shown."""
+_MAY_HOLD_SECRETS = re.compile(r"=|[\"']\s*:|bearer|basic", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(?:^|[?&#;\s,])(?P<key>[\w.\-]+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'?|[^&;\s,]+)", re.DOTALL)
 
 _TOKEN = re.compile(
     r"""
@@ -38,7 +60,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_URL = re.compile(r"(?P<quote>['\"`]?)[A-Za-z][\w+.\-]*://[^/@:\s]*:")
+_URL = re.compile(rf"(?P<quote>['\"`]?){_BEFORE_CREDENTIALS}", re.IGNORECASE)
 _KEY = re.compile(r"(?<![\w./\-?&;])[\w.\-]+(?=['\"`]?[\s=:'\"`(,]|['\"`]?(?:--|/\*))")
 _WITH_OPTIONS = re.compile(r"\bopt\w*\b|\b(?:stream|relation|sink)\b|\bcreate\b(?!\s+query\b)|\b(?:from|into)\s+['\"]", re.IGNORECASE)
 """Any of the words that a statement with OPTIONS has: some of them may be misspelt."""
@@ -49,15 +71,20 @@ _SHORTEST_PART = 6
 """So many characters of a secret are enough to know it again where a message has cut it off."""
 
 
+@lru_cache(maxsize=1024)
 def is_secret_key(key: str) -> bool:
     """Whether what an option of this name holds is to be hidden.
 
-    >>> [is_secret_key(key) for key in ("password", "kafka.sasl.jaas.config", "fs.s3a.access.key", "apiKey", "path")]
-    [True, True, True, True, False]
+    >>> [is_secret_key(key) for key in ("dbpwd", "kafka.sasl.jaas.config", "mySig", "pasword", "path", "keyColumns", "design")]
+    [True, True, True, True, False, False, False]
     """
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", key)}
-    joined = re.sub(r"[^a-z0-9]", "", key.lower())
-    return bool(words & _SECRET_WORDS) or any(part in joined for part in _SECRET_PARTS)
+    name = _HARMLESS.sub(" ", key.lower())
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", key).lower()
+    return bool(_SECRET_PART.search(name) or _SECRET_WORD.search(apart)) or any(map(_is_nearly_secret, re.findall(r"[a-z]{4,}", name)))
+
+
+def _is_nearly_secret(word: str) -> bool:
+    return bool(get_close_matches(word, _SECRET_NAMES, n=1, cutoff=_NEARLY))
 
 
 class Options(dict[str, str]):
@@ -77,7 +104,8 @@ class Options(dict[str, str]):
         for key, value in self.items():
             referred = {name: os.environ.get(name, "") for name in _REFERENCE.findall(value)}
             found += [*referred.values(), *(_secrets_of(key, _with_references(value, referred)) if referred else ())]
-        return sorted({form for secret in found for form in (secret, unquote(secret)) if form}, key=len, reverse=True)
+        forms = (form for secret in found for form in (secret, unquote(secret), secret.strip("'")))
+        return sorted({form for form in forms if form}, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return repr(self.shown())
@@ -140,10 +168,10 @@ def secret_ranges(sql: str) -> list[tuple[int, int]]:
 
 
 def _pairs_in_texts(sql: str) -> Iterator[tuple[int, int]]:
-    """`host=h password=p` and `?password=p` inside one text."""
+    """`host=h password=p`, `?password=p` and `{"password": "p"}` inside one text."""
     for token in _TOKEN.finditer(sql):
         group = token.lastgroup
-        if group is not None and "=" in token[0]:
+        if group is not None and _MAY_HOLD_SECRETS.search(token[0]):
             start = token.start(group)
             yield from ((start + left, start + right) for left, right in _inside(token[group]))
 
@@ -180,13 +208,15 @@ def _values_behind(sql: str, key: re.Match[str]) -> Iterator[tuple[int, int]]:
 
 
 def _inside(text: str) -> Iterator[tuple[int, int]]:
-    """Secrets in a URL or in `key=value` pairs."""
-    found = _CREDENTIALS.search(text)
-    if found and found["value"] and not _REFERENCE.fullmatch(found["value"]):
-        yield found.span("value")
-    for pair in _ASSIGNED.finditer(text):
-        if is_secret_key(pair["key"]) and not _REFERENCE.fullmatch(pair["value"]):
-            yield pair.span("value")
+    """Secrets in a URL, in `key=value` pairs, in members of JSON and behind `Bearer`."""
+    pairs = [
+        (found, found.lastgroup) for pattern in (_ASSIGNED, _MEMBER) for found in pattern.finditer(text) if is_secret_key(found["key"])
+    ]
+    alone = [(found, "value") for found in (_CREDENTIALS.search(text), *_HEADER.finditer(text)) if found]
+    for found, group in (*pairs, *alone):
+        assert group is not None
+        if found[group] and not _REFERENCE.fullmatch(found[group]):
+            yield found.span(group)
 
 
 def _secrets_of(key: str, value: str) -> list[str]:

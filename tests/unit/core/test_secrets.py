@@ -14,6 +14,9 @@ from millstream.core.secrets import Options, hide, hide_in_sql, is_secret_key
         "password", "PASSWORD", "kafka.ssl.keystore.password", "sslpassword", "passwd", "pwd", "secret", "client_secret", "clientSecret",
         "token", "aws.session.token", "AWS_SECRET_ACCESS_KEY", "fs.s3a.access.key", "apiKey", "api-key", "key", "credentials",
         "kafka.sasl.jaas.config", "ssl.key.passphrase", "basic.auth.user.info",
+        "dbpwd", "sslkey", "Authorization", "masterkey", "hmackey", "authkey", "mypass", "DBPASS", "PGPASS", "oauth", "bearer", "sig",
+        "mySig", "sas", "sasToken", "X-Amz-Signature", "x-api-key", "sEcReT", "kafka.ssl.keystore.key", "fs.azure.account.key.me", "db_pw",
+        "passwrod", "pasword", "pssword", "secert", "tokne", "credentail", "autorization", "db.secrt",
     ],
 )  # fmt: skip
 def test_keys_of_secrets(key: str) -> None:
@@ -22,10 +25,53 @@ def test_keys_of_secrets(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["path", "url", "subscribe", "table", "keyspace", "maxFilesPerTrigger", "monkey", "bypass", "kafka.bootstrap.servers"]
-)
+    "key",
+    [
+        "path", "url", "subscribe", "table", "keyspace", "maxFilesPerTrigger", "monkey", "bypass", "kafka.bootstrap.servers",
+        "schema", "mode", "user",
+        "key.column", "keyColumns", "key_fields", "key.deserializer", "partition.key", "kafka.ssl.keystore.location",
+        "kafka.sasl.mechanism",
+        "author", "design", "signal", "sensor", "rowsPerSecond", "startingOffsets", "value.format", "header", "sector",
+        "select", "taxon", "passThrough",
+    ],
+)  # fmt: skip
 def test_keys_of_what_may_be_seen(key: str) -> None:
     assert not is_secret_key(key)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("https://me.blob.core.windows.net/c?sv=2024&sig=aB%2Fc%3D&se=1", "https://me.blob.core.windows.net/c?sv=2024&sig=***&se=1"),
+        ("https://host/cb#access_token=s3cret", "https://host/cb#access_token=***"),
+        ("https://ghp_s3cret@github.com/me/it", "https://***@github.com/me/it"),
+        ("jdbc:oracle:thin:scott/t1g/er@//host:1521/db", "jdbc:oracle:thin:scott/***@//host:1521/db"),
+        ("JDBC:Oracle:oci:scott/tiger@host", "JDBC:Oracle:oci:scott/***@host"),
+        ("AccountName=me;AccountKey=s3cret==;X=1", "AccountName=me;AccountKey=***;X=1"),
+        ('{"user": "me", "password":"it\'s \\"s3cret\\"", "n": 1}', '{"user": "me", "password":"***", "n": 1}'),
+        ('{"api_key" : 123, "n": 1}', '{"api_key" : ***, "n": 1}'),
+        ('{"credentials": {"id": "a", "value": "s3cret"}}', '{"credentials": ***'),
+        (r'{"a": "{\"password\": \"s3cret\"}"}', r'{"a": "{\"password\": \"***'),
+        ("X-Header: Bearer eyJhbGciOi.J9", "X-Header: Bearer ***"),
+        ("Basic dXNlcjpzM2NyZXQ=", "Basic ***"),
+        ("abfss://container@account.dfs.core.windows.net/x", None),
+        ("postgresql://user@host/db", None),
+        ("http://host:8080/path?topic=a", None),
+        ('{"topic": "a", "key.column": "b", "password": "${env:PW}"}', None),
+    ],
+)  # fmt: skip
+def test_secrets_inside_of_values(value: str, shown: str | None) -> None:
+    hidden = value if shown is None else shown
+    options = Options({"conf": value})
+    assert options.shown()["conf"].startswith(hidden)
+    assert "s3cret" not in hide_in_sql(f"CREATE SINK o FROM q INTO 'x' OPTIONS (conf '{value.replace(chr(39), chr(39) * 2)}', path '/p')")
+    for secret in options.secrets():
+        assert hide(f"the server said: {secret}!", options.secrets()) == "the server said: ***!"
+
+
+def test_what_is_inside_json_is_known_without_its_quotes() -> None:
+    assert Options({"conf": '{"password": "hunter2"}'}).secrets() == ["hunter2"]
+    assert "hunter2" in Options({"url": "host=h password='hunter2'"}).secrets()
 
 
 def test_a_reference_to_the_environment_is_no_secret_but_what_it_stands_for_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +98,9 @@ def test_a_reference_to_the_environment_is_no_secret_but_what_it_stands_for_is(m
         ("OPTIONS (password /* mine */ 'x', path '/p')", "OPTIONS (password /* mine */ '***', path '/p')"),
         ("OPTIONS (password 123, path '/p')", "OPTIONS (password ***, path '/p')"),
         ("OPTIONS (password forgotten, path '/p')", "OPTIONS (password ***, path '/p')"),
+        ("OPTIONS (dbpwd 'x', sslkey 'y', path '/p')", "OPTIONS (dbpwd '***', sslkey '***', path '/p')"),
+        ("OPTIONS (Authorization 'Bearer abcdefgh', pasword 'z')", "OPTIONS (Authorization '***', pasword '***')"),
+        ("OPTIONS (u 'https://ghp_abc@h', v 'jdbc:oracle:thin:a/b@h')", "OPTIONS (u 'https://***@h', v 'jdbc:oracle:thin:a/***@h')"),
         ("OPTIONS (password 'one' 'two')", "OPTIONS (password '***' '***')"),
         ("OPTIONS (password ('x'))", "OPTIONS (password ('***'))"),
         ("OPTIONS (password, 'x')", "OPTIONS (password, '***')"),

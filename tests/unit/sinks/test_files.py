@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +12,8 @@ import pytest
 
 from inline import open_inline
 from millstream.api import Database
-from millstream.core.errors import ConfigInvalid, NotSupported
-from unit.sinks.workload import DDL, QUERY, changes, delivered, feed, run
+from millstream.core.errors import ConfigInvalid, DataDamaged, NotSupported
+from unit.sinks.workload import DDL, QUERY, changes, delivered, feed, one_more_digit, run
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv", "json", "delta"])
@@ -123,7 +124,7 @@ def test_every_type_in_json_and_csv(tmp_path: Path) -> None:
     first, second = (json.loads(line) for line in lines.read_text().splitlines())
     assert first == {
         "instant": "1970-01-01T00:00:00.000001Z", "diff": 1, "k": 'a"b,\n', "d": 2.333333, "a": [7, None],
-        "b": first["b"], "v": 7, "ts": "1970-01-01T00:00:00.000001Z", "st": {"x": 7}, "f": "nan", "i": 1_000_000, "v_2": 1,
+        "b": r"\x6122622c0a", "v": 7, "ts": "1970-01-01T00:00:00.000001Z", "st": {"x": 7}, "f": "NaN", "i": 1_000_000, "v_2": 1,
     }  # fmt: skip
     assert (second["k"], second["v"], second["d"]) == (None, None, None)
     (table,) = (tmp_path / "csv").glob("changes-*")
@@ -144,12 +145,110 @@ def test_wrong_sinks_are_refused_and_leave_nothing(tmp_path: Path) -> None:
             (ConfigInvalid, 'no option "pth"', "INTO 'csv' OPTIONS (pth '/tmp/x')"),
             (ConfigInvalid, "inside the database", f"INTO 'csv' OPTIONS (path '{inside}')"),
             (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path '{tmp_path}/x/../db/y')"),
+            (ConfigInvalid, "inside the database", f"INTO 'parquet' OPTIONS (path 'file://{inside}')"),
+            (ConfigInvalid, "inside the database", f"INTO 'csv' OPTIONS (path 'file:{inside}')"),
+            (ConfigInvalid, "inside the database", f"INTO 'json' OPTIONS (path 'FILE://localhost{inside}')"),
+            (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path 'file://{inside}')"),
+            (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path 'file:/{str(inside).replace('/', '%2f')}')"),
+            (ConfigInvalid, "directories of this computer", "INTO 'csv' OPTIONS (path 's3://bucket/x')"),
             (ConfigInvalid, "which is not set", "INTO 'csv' OPTIONS (path '${env:MILLSTREAM_NOWHERE}')"),
         ]:
             with pytest.raises(kind, match=match):
                 db.execute(f"CREATE SINK o FROM q {sink}")
         assert db.execute("SHOW SINKS").num_rows == 0
     open_inline(tmp_path / "db").close()
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv", "json", "delta"])
+@pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://localhost"])
+def test_a_url_of_a_file_is_its_path(format_: str, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}; CREATE SINK o FROM q INTO '{format_}' OPTIONS (path '{scheme}{tmp_path}/out%20put')")
+        db.insert("s", [(1, "a", 1)])
+        db.advance(1)
+        db.flush()
+    assert len(delivered(tmp_path / "out put", format_)) == 1
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv", "json"])
+def test_a_damaged_note_is_told_and_nothing_is_skipped(format_: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; {QUERY}; CREATE SINK o FROM q INTO '{format_}' OPTIONS (path '{out}')")
+        feed(db)
+    whole = (out / "_millstream.json").read_bytes()
+    one_more_digit(out / "_millstream.json")
+    with open_inline(tmp_path / "db") as db:
+        db.insert("s", [(70, "late", 1)])
+        db.advance(71)
+        db.flush()
+        (row,) = db.execute("SHOW SINKS").to_pylist()  # type: ignore[union-attr]
+        assert row["state"] == "retrying"
+        assert row["error"] == f'the file "{out}/_millstream.json" is damaged: its checksum is another'
+        db.execute("DROP SINK o")
+        with pytest.raises(DataDamaged, match=r"_millstream\.json"):
+            db.execute(f"CREATE SINK o FROM q INTO '{format_}' OPTIONS (path '{out}')")
+        (out / "_millstream.json").write_bytes(whole)
+        db.execute(f"CREATE SINK o FROM q INTO '{format_}' OPTIONS (path '{out}')")
+        db.flush()
+    assert delivered(out, format_) == changes(tmp_path / "db")
+
+
+def test_a_note_without_a_checksum_is_one_of_an_earlier_version(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with opened(tmp_path / "db", out) as db:
+        feed(db)
+    note = out / "_millstream.json"
+    note.write_bytes(note.read_bytes().split(b"\n#crc32")[0])
+    with open_inline(tmp_path / "db") as db:
+        db.insert("s", [(70, "late", 1)])
+        db.advance(71)
+        db.flush()
+    assert delivered(out, "parquet") == changes(tmp_path / "db")
+
+
+def lines_of(directory: Path) -> list[dict[str, Any]]:
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    (path,) = directory.glob("changes-*")
+    return [json.loads(line, parse_constant=refused) for line in path.read_text().splitlines()]
+
+
+def test_json_is_the_same_at_the_top_and_inside(tmp_path: Path) -> None:
+    values = "x AS x, CAST(x AS FLOAT) AS f, ts AS ts, b AS b, INTERVAL 1 SECOND AS i"
+    inside = "'x', x, 'f', CAST(x AS FLOAT), 'ts', ts, 'b', b, 'i', INTERVAL 1 SECOND"
+    with open_inline(tmp_path / "db") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, x DOUBLE, b BINARY) TIMESTAMP BY ts")
+        db.execute(f"CREATE QUERY q AS SELECT {values}, named_struct({inside}) AS st, array(array(x)) AS a, map('k', x) AS m FROM s")
+        db.execute(f"CREATE SINK o FROM q INTO 'json' OPTIONS (path '{tmp_path / 'out'}')")
+        numbers = [1.5, float("nan"), float("inf"), float("-inf"), None]
+        db.insert("s", [(i, x, b"\x00a") for i, x in enumerate(numbers)])
+        db.advance(9)
+        db.flush()
+        assert [row["error"] for row in db.execute("SHOW SINKS").to_pylist()] == [None]  # type: ignore[union-attr]
+    rows = lines_of(tmp_path / "out")
+    assert [row["x"] for row in rows] == [1.5, "NaN", "Infinity", "-Infinity", None]
+    for row in rows:
+        assert row["st"] == {name: row[name] for name in ("x", "f", "ts", "b", "i")}
+        assert (row["a"], row["m"]) == ([[row["x"]]], {"k": row["x"]})
+    assert (rows[0]["ts"], rows[0]["b"], rows[0]["i"]) == ("1970-01-01T00:00:00.000000Z", r"\x0061", 1_000_000)
+
+
+def test_names_that_differ_in_case_only_and_empty_ones_are_names_in_json(tmp_path: Path) -> None:
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f'{DDL}; CREATE QUERY q AS SELECT v AS a, k AS A, v + 1 AS ``, v + 2 AS `it\'s "q"` FROM s')
+        db.execute(f"CREATE SINK o FROM q INTO 'json' OPTIONS (path '{tmp_path / 'out'}')")
+        db.insert("s", [(1, "x", 1)])
+        db.advance(1)
+        db.flush()
+        assert [row["error"] for row in db.execute("SHOW SINKS").to_pylist()] == [None]  # type: ignore[union-attr]
+    (row,) = lines_of(tmp_path / "out")
+    assert row == {"instant": "1970-01-01T00:00:00.000001Z", "diff": 1, "a": 1, "A": "x", "": 2, 'it\'s "q"': 3}
 
 
 def test_the_changelogs_parts_are_whole_instants(tmp_path: Path) -> None:

@@ -75,6 +75,49 @@ def test_types_names_and_odd_values(postgres: str, tmp_path: Path) -> None:
         assert (third[place + 4], str(third[place + 5]), third[place + 7], third[place + 8]) == (float("inf"), "nan", "", b"")
 
 
+@pytest.mark.parametrize("table", ["x'::text;drop table victim;commit;--", "it's", "50%s of %", "{table}", "Ünï \\"])
+@pytest.mark.parametrize("mode", ["changes", "upsert"])
+def test_a_table_may_have_any_name_and_none_is_run_as_sql(postgres: str, tmp_path: Path, table: str, mode: str) -> None:
+    with psycopg.connect(postgres) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS victim (n int)")
+    name = f"{mode} {table}"
+    literal = name.replace("\\", "\\\\").replace("'", "''")
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; CREATE QUERY q AS SELECT k, v AS `100%s {{own}}`, v AS `it's` FROM s")
+        db.execute(f"CREATE SINK o FROM q INTO 'postgres' OPTIONS (url '{postgres}', table '{literal}', mode '{mode}')")
+        feed(db)
+        assert troubles(db) == [("running", None)]
+        expected = db.query("q").changes().num_rows if mode == "changes" else db.query("q").result().num_rows
+    assert rows_of(postgres, "SELECT count(*) FROM victim") == [(0,)]
+    quoted = name.replace('"', '""')
+    assert rows_of(postgres, f'SELECT count(*) FROM "{quoted}"') == [(expected,)]
+    assert rows_of(postgres, f"SELECT column_name FROM information_schema.columns WHERE table_name = '{name.replace(chr(39), chr(39) * 2)}'"
+                             " AND column_name LIKE '100%'") == [("100%s {own}",)]  # fmt: skip
+
+
+def test_nested_values_that_json_has_no_number_for_are_texts(postgres: str, tmp_path: Path) -> None:
+    with open_inline(tmp_path / "db") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, x DOUBLE) TIMESTAMP BY ts")
+        db.execute("CREATE QUERY q AS SELECT array(x, 1.5D) AS a, named_struct('x', x, 'at', ts) AS st FROM s")
+        db.execute(f"CREATE SINK o FROM q INTO 'postgres' OPTIONS (url '{postgres}', table 'not_numbers')")
+        db.insert("s", [(1, float("nan")), (2, float("-inf"))])
+        db.advance(2)
+        db.flush()
+        assert troubles(db) == [("running", None)]
+    assert rows_of(postgres, "SELECT a, st FROM not_numbers ORDER BY instant") == [
+        (["NaN", 1.5], {"x": "NaN", "at": "1970-01-01T00:00:00.000001Z"}),
+        (["-Infinity", 1.5], {"x": "-Infinity", "at": "1970-01-01T00:00:00.000002Z"}),
+    ]
+
+
+@pytest.mark.parametrize("column", ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"])
+def test_system_columns_are_refused(column: str, tmp_path: Path) -> None:
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; CREATE QUERY q AS SELECT k AS {column} FROM s")
+        with pytest.raises(ConfigInvalid, match=f'cannot write column "{column}"'):
+            db.execute("CREATE SINK o FROM q INTO 'postgres' OPTIONS (url 'postgresql://h/d', table 't')")
+
+
 relations = st.lists(
     st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), st.one_of(st.none(), st.integers(0, 2))), max_size=6), min_size=1, max_size=5
 )
@@ -181,6 +224,8 @@ def test_a_wrong_password_shows_in_show_sinks_and_nowhere_what_it_was(
         ("url 'postgresql://h/d', table 't', mode 'sideways'", 'no mode "sideways"'),
         ("url 'postgresql://h/d', tabel 't'", 'no option "tabel"'),
         (f"url 'postgresql://h/d', table '{'t' * 64}'", "PostgreSQL cannot hold"),
+        ("url 'postgresql://h/d', table 'millstream_sinks'", "keeps its own notes"),
+        ("url 'postgresql://h/d', table 'millstream_net', schema 'other'", "keeps its own notes"),
     ],
 )
 def test_wrong_options_are_refused(options: str, match: str, tmp_path: Path) -> None:

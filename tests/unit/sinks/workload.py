@@ -70,5 +70,12 @@ def net(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return +total
 
 
+def one_more_digit(note: Path) -> None:
+    """Damages a sink's note: it then says that more was delivered."""
+    whole = note.read_bytes()
+    note.write_bytes(whole.replace(b'"batch":6', b'"batch":7'))
+    assert note.read_bytes() != whole
+
+
 if __name__ == "__main__":
     run(Path(sys.argv[1]), sys.argv[2])

@@ -6,17 +6,16 @@ is not printed again, and a crash between the two prints one batch twice.  Never
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.core.errors import DataDamaged
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant
-from millstream.runtime.sinks.sink import SinkTarget, batch_number, batch_of
+from millstream.runtime.sinks.sink import SinkTarget, note_of, noted
 from millstream.state.atomic import atomic_write
 from millstream.state.fault import fault_point
+from millstream.state.sealed import read_sealed_json, sealed_json
 
 
 class ConsoleSink:
@@ -41,7 +40,7 @@ class ConsoleSink:
         sys.stdout.write("".join(lines))
         sys.stdout.flush()
         fault_point("sink.after_write")
-        atomic_write(self._note, json.dumps({"sink": self._owner, "batch": batch_number(batch)}).encode())
+        atomic_write(self._note, sealed_json(note_of(self._owner, batch)))
         fault_point("sink.after_commit")
         self._position = batch
 
@@ -52,9 +51,7 @@ class ConsoleSink:
 def _noted(path: Path, owner: str) -> Micros:
     """NEVER_BEFORE also if the note is that of an earlier sink of this name."""
     try:
-        note = json.loads(path.read_bytes())
-        return batch_of(int(note["batch"])) if note["sink"] == owner else NEVER_BEFORE
+        whose, batch = read_sealed_json(path, noted, hint="Remove it: the sink then prints everything again.")
     except FileNotFoundError:
         return NEVER_BEFORE
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataDamaged(f'"{path}" is damaged', hint="Remove it: the sink then prints everything again.") from error
+    return batch if whose == owner else NEVER_BEFORE

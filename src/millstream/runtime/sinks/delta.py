@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from millstream.core.errors import ConfigInvalid
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import TIMESTAMP
+from millstream.runtime.sinks.local_path import local_path
 from millstream.runtime.sinks.sink import SinkTarget, batch_number, batch_of
 from millstream.state.changelog import output_columns
 from millstream.state.disk_types import disk_schema, to_disk
@@ -47,7 +48,9 @@ class DeltaSink:
 
 
 def table_path(target: SinkTarget) -> str:
+    """A path of this computer, never as a URL; or the URL of an object store."""
     path = target.options.get("path")
     if not path:
         raise ConfigInvalid(f'sink "{target.name}" needs a path', hint="OPTIONS (path '...'), a directory or the URL of an object store.")
-    return path
+    local = local_path(path)
+    return path if local is None else str(local.absolute())

@@ -11,7 +11,6 @@ only one writes.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from pathlib import Path
 
@@ -23,9 +22,11 @@ from millstream.core.errors import ConfigInvalid, SinkFailed
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.plan.duckdb_connection import DuckDb
 from millstream.runtime.sinks.column_text import distinct_names, json_lines, plain_columns
-from millstream.runtime.sinks.sink import SinkTarget, batch_number, batch_of
+from millstream.runtime.sinks.local_path import local_path
+from millstream.runtime.sinks.sink import SinkTarget, batch_number, batch_of, note_of, noted
 from millstream.state.atomic import atomic_write, sync_directory, sync_file
 from millstream.state.fault import fault_point
+from millstream.state.sealed import read_sealed_json, sealed_json
 
 FILE_FORMATS = ("parquet", "csv", "json")
 _NOTE = "_millstream.json"
@@ -39,12 +40,12 @@ class FileSink:
         self._owner = target.owner
         self._duck = DuckDb()
         self._lock = _locked(self._directory, target.name)
-        noted = _noted(self._directory)
-        if noted is None:
+        note = _noted(self._directory)
+        if note is None:
             self._note(NEVER_BEFORE)
         for temporary in self._directory.glob(f".{_PREFIX}*.tmp"):
             temporary.unlink(missing_ok=True)
-        self._position = max(NEVER_BEFORE if noted is None else batch_of(noted[1]), self._greatest_name())
+        self._position = max(NEVER_BEFORE if note is None else note[1], self._greatest_name())
 
     def position(self) -> Micros:
         return self._position
@@ -75,7 +76,7 @@ class FileSink:
                 path.write_bytes(json_lines(changes, self._duck))
 
     def _note(self, batch: Micros) -> None:
-        atomic_write(self._directory / _NOTE, json.dumps({"sink": self._owner, "batch": batch_number(batch)}).encode())
+        atomic_write(self._directory / _NOTE, sealed_json(note_of(self._owner, batch)))
 
     def _greatest_name(self) -> Micros:
         """Listed once, when the sink is opened."""
@@ -85,36 +86,44 @@ class FileSink:
 
 
 def check_directory(target: SinkTarget) -> Path:
-    """The directory, made if there is none; ConfigInvalid if it cannot be this sink's."""
-    path = target.options.get("path")
-    if not path:
-        raise ConfigInvalid(f'sink "{target.name}" needs a path', hint="OPTIONS (path '...').")
-    directory = Path(path)
+    """The directory, made if there is none; ConfigInvalid if it cannot be this sink's, DataDamaged if nobody can tell whose it is."""
+    directory = file_directory(target)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        noted = _noted(directory)
-        foreign = noted is None and any(entry.name.startswith(_PREFIX) for entry in os.scandir(directory))
+        holds_changes = any(entry.name.startswith(_PREFIX) for entry in os.scandir(directory))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigInvalid(
-            f'sink "{target.name}" cannot write to "{path}": {reason or error}', hint="Choose a directory that you may write to."
+            f'sink "{target.name}" cannot write to "{directory}": {reason or error}', hint="Choose a directory that you may write to."
         ) from error
-    if foreign or (noted is not None and noted[0] != target.owner):
+    note = _noted(directory)
+    if holds_changes if note is None else note[0] != target.owner:
         raise ConfigInvalid(
-            f'sink "{target.name}" cannot write to "{path}": it holds the changes of another sink',
+            f'sink "{target.name}" cannot write to "{directory}": it holds the changes of another sink',
             hint="Choose an empty directory. A sink that is dropped and created again goes on under its old name, on the same query.",
         )
     return directory
 
 
-def _noted(directory: Path) -> tuple[str, int] | None:
+def file_directory(target: SinkTarget) -> Path:
+    path = target.options.get("path")
+    if not path:
+        raise ConfigInvalid(f'sink "{target.name}" needs a path', hint="OPTIONS (path '...').")
+    directory = local_path(path)
+    if directory is None:
+        raise ConfigInvalid(
+            f'sink "{target.name}" cannot write to "{path}": files of format "{target.format}" are written to directories of this computer',
+            hint="Choose a directory, or format 'delta', which can write to object stores.",
+        )
+    return directory
+
+
+def _noted(directory: Path) -> tuple[str, Micros] | None:
+    hint = "Restore it from a backup, or begin again: DROP SINK, then CREATE SINK with an empty directory."
     try:
-        note = json.loads((directory / _NOTE).read_bytes())
-        return str(note["sink"]), int(note["batch"])
+        return read_sealed_json(directory / _NOTE, noted, hint=hint)
     except FileNotFoundError:
         return None
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{_NOTE} is damaged") from error
 
 
 def _locked(directory: Path, name: str) -> int:

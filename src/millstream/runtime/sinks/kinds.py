@@ -8,7 +8,8 @@ from millstream.core.errors import ConfigInvalid, NotSupported, did_you_mean
 from millstream.runtime.sinks import postgres
 from millstream.runtime.sinks.console import ConsoleSink
 from millstream.runtime.sinks.delta import DeltaSink, table_path
-from millstream.runtime.sinks.files import FILE_FORMATS, FileSink, check_directory
+from millstream.runtime.sinks.files import FILE_FORMATS, FileSink, check_directory, file_directory
+from millstream.runtime.sinks.local_path import local_path
 from millstream.runtime.sinks.postgres import PostgresSink, check_postgres
 from millstream.runtime.sinks.sink import Sink, SinkTarget
 from millstream.state.location import Location
@@ -32,13 +33,14 @@ def check_sink(target: SinkTarget, location: Location) -> None:
     location.sink_path(target.name)  # a name that no file can have is refused here
     match target.format:
         case "delta":
-            _outside(table_path(target), target, location)
+            if (local := local_path(table_path(target))) is not None:
+                _outside(local, target, location)
         case "postgres":
             check_postgres(target)
         case "console":
             return
         case _:
-            _outside(target.options.get("path", ""), target, location)
+            _outside(file_directory(target), target, location)
             check_directory(target)
 
 
@@ -54,8 +56,8 @@ def open_sink(target: SinkTarget, location: Location) -> Sink:
             return FileSink(target)
 
 
-def _outside(path: str, target: SinkTarget, location: Location) -> None:
-    if path and "://" not in path and Path(path).resolve().is_relative_to(location.path.resolve()):
+def _outside(path: Path, target: SinkTarget, location: Location) -> None:
+    if path.resolve().is_relative_to(location.path.resolve()):
         raise ConfigInvalid(
             f'sink "{target.name}" cannot write to "{path}": that is inside the database\'s own location',
             hint="Choose a directory outside; results can be read in place as Delta tables.",

@@ -22,7 +22,7 @@ import pyarrow as pa
 from millstream.core.errors import ConfigInvalid, SinkFailed
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.plan.duckdb_connection import DuckDb
-from millstream.runtime.sinks.postgres_columns import LONGEST_NAME, column_names, copy_text, postgres_type
+from millstream.runtime.sinks.postgres_columns import LONGEST_NAME, SYSTEM_COLUMNS, column_names, copy_text, postgres_type
 from millstream.runtime.sinks.sink import SinkTarget, batch_number, batch_of
 from millstream.state.fault import fault_point
 
@@ -37,6 +37,7 @@ else:
 OPTIONS = ("url", "table", "schema", "mode", "user", "password")
 MODES = ("changes", "upsert")
 _NOTES = "millstream_sinks"
+_OWN_TABLES = (_NOTES, "millstream_pending", "millstream_net")
 _ROW, _COPY = "_millstream_row", "_millstream_copy"
 _SERVICE = (_ROW, _COPY, "_millstream_diff", "_millstream_n", "_millstream_had", "_millstream_new")
 """Names that statements of ours need beside those of the query's columns."""
@@ -102,16 +103,15 @@ class PostgresSink:
 
     def _begin(self) -> None:
         """The first time: a relation's table must be empty, and nobody else's."""
-        place = self._connection.execute(self._sql("SELECT '{table}'::regclass::oid::text")).fetchone()
-        assert place is not None
-        others = self._run("SELECT mode FROM {notes} WHERE target = %s", place[0])
+        ((place,),) = self._run("SELECT %s::regclass::oid::text", self._table.as_string(self._connection))
+        others = self._run("SELECT mode FROM {notes} WHERE target = %s", place)
         maintained = [mode for (mode,) in others if "upsert" in (mode, self._mode)]
         if maintained or (self._mode == "upsert" and self._run("SELECT 1 FROM {table} LIMIT 1")):
             raise ConfigInvalid(
                 f'sink "{self._target.name}" cannot write to table "{self._target.options["table"]}": it holds rows that are not its own',
                 hint="Choose another table. A sink that is dropped and created again goes on under its old name, on the same query.",
             )
-        self._run("INSERT INTO {notes} VALUES (%s, %s, %s, 0, now())", self._target.owner, place[0], self._mode)
+        self._run("INSERT INTO {notes} VALUES (%s, %s, %s, 0, now())", self._target.owner, place, self._mode)
 
     def _note_of_this(self) -> int | None:
         found = self._run("SELECT batch FROM {notes} WHERE sink = %s", self._target.owner)
@@ -205,6 +205,17 @@ def check_postgres(target: SinkTarget) -> None:
         name = options.get(named, "x")
         if not name or "\0" in name or len(name.encode()) > LONGEST_NAME:
             raise ConfigInvalid(f'sink "{target.name}" has a {named} whose name PostgreSQL cannot hold', hint="At most 63 bytes, no NUL.")
+    if options["table"] in _OWN_TABLES:
+        raise ConfigInvalid(
+            f'sink "{target.name}" cannot write to table "{options["table"]}": Millstream keeps its own notes there',
+            hint="Choose another table.",
+        )
+    for field in target.fields:
+        if field.name in SYSTEM_COLUMNS:
+            raise ConfigInvalid(
+                f'sink "{target.name}" cannot write column "{field.name}": every table of PostgreSQL has a system column of that name',
+                hint="Give the query's column another name with AS.",
+            )
     if options.get("mode", "changes").lower() not in MODES:
         raise ConfigInvalid(f'sink "{target.name}": no mode "{options["mode"]}"', hint="Modes are changes and upsert.")
 

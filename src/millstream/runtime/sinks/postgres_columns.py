@@ -14,6 +14,8 @@ from millstream.runtime.sinks.column_text import plain_columns
 
 LONGEST_NAME = 63
 """Bytes; PostgreSQL cuts longer names off, and two of them may then be the same."""
+SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
+"""A table can have no other columns of these names."""
 
 _TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "boolean", pa.int8(): "smallint", pa.int16(): "smallint", pa.int32(): "integer", pa.int64(): "bigint",

@@ -55,3 +55,13 @@ def batch_number(batch: Micros) -> int:
 
 def batch_of(number: int) -> Micros:
     return number + NEVER_BEFORE
+
+
+def note_of(owner: str, batch: Micros) -> dict[str, str | int]:
+    """What a sink whose target cannot hold its position writes into a file of its own."""
+    return {"sink": owner, "batch": batch_number(batch)}
+
+
+def noted(note: dict[str, str | int]) -> tuple[str, Micros]:
+    """Whose note it is, and the batch."""
+    return str(note["sink"]), batch_of(int(note["batch"]))
