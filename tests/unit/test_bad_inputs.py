@@ -30,7 +30,8 @@ from unit.runtime.manual_clock import STARTED, ManualClock
 S = "(ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts"
 W = (
     "(ts TIMESTAMP, tiny TINYINT, big BIGINT, d DOUBLE, f FLOAT, dec DECIMAL(5,2), b BOOLEAN, s STRING, bin BINARY, day DATE, iv INTERVAL,"
-    " l ARRAY<INT>, m MAP<STRING,INT>, st STRUCT<a:INT>) TIMESTAMP BY ts"
+    " l ARRAY<INT>, m MAP<STRING,INT>, st STRUCT<a:INT>, ntz TIMESTAMP_NTZ,"
+    " deep ARRAY<STRUCT<day:DATE,f:FLOAT,m:MAP<INT,TIMESTAMP_NTZ>>>) TIMESTAMP BY ts"
 )
 COUNTED = ("s", "w", "ahead", "strict")
 
@@ -93,7 +94,9 @@ def check(case: Case, outcome: str, outcomes: dict[Case, str]) -> None:
 @pytest.mark.parametrize("case", ALL["insert"] + ALL["values"], ids=str)
 def test_insert(db: Database, case: Case, outcomes: dict[Case, str]) -> None:
     rows = value_of(case.text)
-    name, rows = ("s", rows) if case.kind == "insert" else ("w", [{"ts": 0} | rows])
+    if case.kind == "values":
+        rows = pa.table({"ts": [0, 1, 2]} | rows) if "pa.table" in case.section else [{"ts": 0} | rows]
+    name = "s" if case.kind == "insert" else "w"
     check(case, outcome_of(db, lambda db: db.insert(name, rows)), outcomes)
 
 

@@ -12,14 +12,18 @@ their tasks.  Elsewhere there is no limit.
 from __future__ import annotations
 
 import faulthandler
-import json
 import math
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
+
+import pyarrow as pa
+
+from millstream.operators.call_note import write_note
 
 LOOKS = 8
 """So many times within the limit we look whether the call goes on."""
@@ -42,10 +46,14 @@ PROCESS = Process()
 
 
 class CallLimit:
-    """Entered around the calls of one batch; `row` is the one that is being called.  `told` says which call it is."""
+    """Entered around the calls of one batch; `row[0]` is the one that is being called.  `told` says which call it is.
 
-    def __init__(self, seconds: float, told: str) -> None:
-        self.row = 0
+    `arguments` are those of a function that is called row by row: what is told ends with the row's.
+    """
+
+    def __init__(self, seconds: float, told: str, arguments: Sequence[pa.Array] | None = None) -> None:
+        self.row = memoryview(bytearray(8)).cast("q")
+        self._arguments = arguments
         self._seconds = seconds
         self._told = told
         self._seen = 0
@@ -55,8 +63,7 @@ class CallLimit:
 
     def __enter__(self) -> CallLimit:
         if self._note is not None:
-            self._note.parent.mkdir(parents=True, exist_ok=True)
-            self._note.write_text(json.dumps({"owner": PROCESS.owner, "told": self._told}))
+            self.row = write_note(self._note, PROCESS.owner, self._told, self._arguments)
         if self._is_set:
             self._since = self._began = time.monotonic()
             self._handler = signal.signal(signal.SIGALRM, self._look)
@@ -77,8 +84,8 @@ class CallLimit:
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if self.row != self._seen:
-            self._seen, self._since = self.row, now
+        if self.row[0] != self._seen:
+            self._seen, self._since = self.row[0], now
             self._put_off_the_end()
         elif now - self._since >= self._seconds:
             raise CallTimedOut

@@ -25,6 +25,7 @@ from millstream.core.errors import FunctionFailed
 from millstream.core.schema import type_name
 from millstream.core.value_text import value_text
 from millstream.operators.call_limit import CallLimit, CallTimedOut
+from millstream.operators.call_note import may_be_noted, python_value, row_at, shortened, shown_row
 from millstream.plan.python_function import PythonFunction
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -42,9 +43,6 @@ _LOADED: dict[str, Body] = {}
 """By key: a process loads a function once, however many queries and ticks bring it."""
 
 _ARRAYS = (pa.Array, pa.ChunkedArray, np.ndarray, list, tuple)
-
-_LONGEST = 200
-"""Characters of a value, or of a reason, in a message."""
 
 
 def called(function: PythonFunction, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
@@ -78,14 +76,21 @@ def _of_values(function: PythonFunction, body: Body, arguments: Sequence[pa.Arra
         raise FunctionFailed(f'function "{function.name}" takes values that Python has none for: {_reason(error)}') from error
     results, call, row = [], body.call, ()
     try:
-        with CallLimit(body.timeout_s, _call_text(function, arguments, rows)) as limit:
-            for limit.row, row in enumerate(zip(*columns, strict=True) if columns else [()] * rows):
+        with _limit(function, body, arguments, rows) as limit:
+            for limit.row[0], row in enumerate(zip(*columns, strict=True) if columns else [()] * rows):
                 results.append(call(*row))
     except CallTimedOut:
-        raise _timed_out(function, body, _shown(row)) from None
+        raise _timed_out(function, body, shown_row(row)) from None
     except BaseException as error:
-        raise FunctionFailed(f'function "{function.name}" failed on {_shown(row)}: {_reason(error)}') from error
+        raise FunctionFailed(f'function "{function.name}" failed on {shown_row(row)}: {_reason(error)}') from error
     return _from_values(function, results, arguments)
+
+
+def _limit(function: PythonFunction, body: Body, arguments: Sequence[pa.Array], rows: int) -> CallLimit:
+    """Of calls row by row."""
+    if may_be_noted(arguments):
+        return CallLimit(body.timeout_s, f'function "{function.name}" failed on', arguments)
+    return CallLimit(body.timeout_s, _call_text(function, arguments, rows))
 
 
 def _call_text(function: PythonFunction, arguments: Sequence[pa.Array], rows: int) -> str:
@@ -93,7 +98,7 @@ def _call_text(function: PythonFunction, arguments: Sequence[pa.Array], rows: in
 
 
 def _rows_text(arguments: Sequence[pa.Array], rows: int) -> str:
-    return f"{rows} rows, the first {_shown(_row(arguments, 0))}"
+    return f"{rows} rows, the first {shown_row(row_at(arguments, 0))}"
 
 
 def _timed_out(function: PythonFunction, body: Body, given: str) -> FunctionFailed:
@@ -182,7 +187,7 @@ def _cast(function: PythonFunction, array: pa.Array, arguments: Sequence[pa.Arra
             try:
                 _valid(array.slice(i, 1).cast(function.type))
             except Exception:
-                _refuse(function, _value(array, i), arguments, i)
+                _refuse(function, python_value(array, i), arguments, i)
         raise
 
 
@@ -205,31 +210,14 @@ def _as_array(function: PythonFunction, result: object, given: str) -> pa.Array:
 
 
 def _refuse(function: PythonFunction, result: object, arguments: Sequence[pa.Array], row: int) -> NoReturn:
-    given = _shown(_row(arguments, row))
-    raise FunctionFailed(f'function "{function.name}" gave {_short(value_text(result))} on {given}, which is no {type_name(function.type)}')
-
-
-def _row(arguments: Sequence[pa.Array], row: int) -> tuple[object, ...]:
-    return tuple(_value(argument, row) for argument in arguments)
-
-
-def _value(array: pa.Array, row: int) -> object:
-    try:
-        return array[row].as_py()
-    except Exception:
-        return array[row]
-
-
-def _shown(row: Sequence[object]) -> str:
-    return f"({', '.join(_short(value_text(value)) for value in row)})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    given = shown_row(row_at(arguments, row))
+    raise FunctionFailed(
+        f'function "{function.name}" gave {shortened(value_text(result))} on {given}, which is no {type_name(function.type)}'
+    )
 
 
 def _reason(error: BaseException) -> str:
     try:
-        return _short(f"{type(error).__name__}: {error}")
+        return shortened(f"{type(error).__name__}: {error}")
     except Exception:  # one of the user's own, that cannot say what it means
         return type(error).__name__

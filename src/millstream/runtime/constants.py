@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from millstream.core.errors import ArityMismatch, ColumnNotFound, DuplicateColumn, NotSupported, Span, TypeMismatch, did_you_mean
 from millstream.core.schema import TIMESTAMP, Field, Schema, type_name
+from millstream.core.value_ranges import widened
 from millstream.language import statements as ast
 from millstream.language.catalog import RelationEntry
 from millstream.language.change_syntax import assigned_place
@@ -42,7 +43,10 @@ class Assignment:
 
 
 def literal_rows(statement: ast.InsertValues, schema: Schema, sql: str) -> pa.Table:
-    """The rows of INSERT ... VALUES with the target's columns; those not named are NULL."""
+    """The rows of INSERT ... VALUES with the target's columns; those not named are NULL.
+
+    FLOATs are DOUBLEs still: `insert` refuses what is too great.
+    """
     targets = _target_fields(statement, schema, sql)
     for row in statement.rows:
         if len(row) != len(targets):
@@ -53,13 +57,17 @@ def literal_rows(statement: ast.InsertValues, schema: Schema, sql: str) -> pa.Ta
                 sql=sql,
             )
     trees = [(tree, field) for row in statement.rows for tree, field in zip(row, targets, strict=True)]
-    values = _evaluated([(_cell(tree, field, sql), field) for tree, field in trees])
+    values = _evaluated([(_cell(tree, wide, sql), wide) for tree, wide in ((tree, _wide(field)) for tree, field in trees)])
     for value, (tree, field) in zip(values, trees, strict=True):
         if value.null_count and not isinstance(_bare(tree), exp.Null):
             raise _refused(field, _written(tree, sql), "Nothing was inserted.", span_of(tree), sql)
     columns = {field.name: pa.concat_arrays(values[i :: len(targets)]) for i, field in enumerate(targets)}
     arrays = [columns.get(field.name, pa.nulls(len(statement.rows), field.type)) for field in schema]
-    return pa.table(arrays, schema=schema.to_arrow())
+    return pa.table(arrays, names=schema.names)
+
+
+def _wide(field: Field) -> Field:
+    return Field(field.name, widened(field.type))
 
 
 def _counted(count: int, noun: str) -> str:

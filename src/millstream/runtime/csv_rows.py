@@ -1,8 +1,8 @@
 """CSV files as rows of a stream, and the records that do not fit as dead letters with their lines.
 
-A file is first read as a whole.  Only if that fails, or a row has no time that can be taken, is it cut into records, and those
-that pyarrow does not take by themselves are found by halving.  So a good file costs nothing more, and what a cell means
-is always said by the same reader.
+A file is first read as a whole.  Only if that fails, or a row holds what the stream does not take, is it cut into records.  Those
+that pyarrow does not take are found by halving, and among few by what it says of the first.  So a good file costs nothing more,
+and what a cell means is always said by the same reader.
 
 A quote that is never closed spoils its own line only.  One that some later quote closes makes one record of what lies between,
 as CSV has it.
@@ -20,13 +20,17 @@ import pyarrow.csv
 
 from millstream.core.errors import ColumnNotFound, did_you_mean
 from millstream.core.schema import TIMESTAMP, Schema, type_name
+from millstream.core.value_ranges import widened
 from millstream.runtime.dead_letters import DeadLetter, Part
 from millstream.runtime.row_times import RowTimes
-from millstream.runtime.row_values import bad_places, shown
+from millstream.runtime.row_values import out_of_range, shown, value_at
 
 _BLOCK_BYTES = 1 << 20
 _MOST_BLOCK_BYTES = 2**31 - 1
+_FEW = 32
+"""Records of which the bad ones are found one after the other: half of such a piece costs less to read again than to cut."""
 _BOM = b"\xef\xbb\xbf"
+_ROW = re.compile(r"Row #(\d+): ")
 _CELLS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to [^:]*: (?:invalid UTF8|invalid value '(?P<value>.*)')", re.DOTALL
@@ -53,7 +57,7 @@ class CsvReader:
         except (pa.ArrowInvalid, pa.ArrowKeyError):  # the latter: a column that the header does not have
             return self._record_by_record(path, times)
         # the table does not know which line a row stood on
-        return self._record_by_record(path, times) if len(times.bad(table)) else Part(table)
+        return self._record_by_record(path, times) if self._untaken(table, times) else Part(self._typed(table))
 
     def _record_by_record(self, path: str, times: RowTimes) -> Part:
         with pa.input_stream(path) as file:
@@ -64,20 +68,19 @@ class CsvReader:
             names = self._named(records.pop(0))
         reasons = {record.line: "a quote is not closed" for record in records if not record.is_closed}
         whole = [record for record in records if record.is_closed]
-        for i in bad_places(len(whole), lambda low, high: self._refusal(whole[low:high], names) is None):
-            reasons[whole[i].line] = self._told(self._refusal([whole[i]], names) or "", names)
+        reasons |= {whole[i].line: reason for i, reason in self._refusals(whole, names).items()}
         good = [record for record in whole if record.line not in reasons]
-        table = self._table(good, names) if good else self.schema.to_arrow().empty_table()
-        bad = times.bad(table)
-        reasons |= {good[i].line: times.refusal(table, int(i)).message for i in bad}
-        kept = np.ones(table.num_rows, np.bool_)
-        kept[bad] = False
+        parsed = self._table(good, names) if good else self.schema.to_arrow().empty_table()
+        untaken = self._untaken(parsed, times)
+        reasons |= {good[i].line: reason for i, reason in untaken.items()}
+        kept = np.ones(parsed.num_rows, np.bool_)
+        kept[list(untaken)] = False
         letters = [
             DeadLetter(record.data.decode("utf-8", "backslashreplace"), reasons[record.line], f"{path}, line {record.line}")
             for record in records
             if record.line in reasons
         ]
-        return Part(table.filter(pa.array(kept)), letters)
+        return Part(self._typed(parsed.filter(pa.array(kept))), letters)
 
     def _named(self, header: _Record) -> list[str]:
         """The columns of the file; those of the stream must be among them."""
@@ -85,6 +88,39 @@ class CsvReader:
         parsed = pa.csv.read_csv(source, parse_options=pa.csv.ParseOptions(delimiter=self.delimiter))
         check_columns(self.schema, parsed.column_names)
         return list(parsed.column_names)
+
+    def _refusals(self, records: Sequence[_Record], names: Sequence[str]) -> dict[int, str]:
+        """The places of the records that pyarrow does not take, and why."""
+        found: dict[int, str] = {}
+        pieces = [range(len(records))]
+        while pieces:
+            piece = pieces.pop()
+            if len(piece) <= _FEW:
+                found |= self._among_few(records, list(piece), names)
+            elif self._refusal([records[i] for i in piece], names) is not None:
+                middle = len(piece) // 2
+                pieces += [piece[:middle], piece[middle:]]
+        return found
+
+    def _among_few(self, records: Sequence[_Record], places: list[int], names: Sequence[str]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        while places and (error := self._refusal([records[i] for i in places], names)) is not None:
+            row = _ROW.search(error)
+            if len(places) > 1 and row is None:  # it does not say which
+                return found | {i: reason for each in places for i, reason in self._among_few(records, [each], names).items()}
+            bad = places.pop(int(row[1]) - 1 if row and len(places) > 1 else 0)
+            found[bad] = self._told(error, names)
+        return found
+
+    def _untaken(self, parsed: pa.Table, times: RowTimes) -> dict[int, str]:
+        """The places of rows that pyarrow takes and the stream does not, and why."""
+        found: dict[int, str] = {}
+        for field in self.schema:
+            column = parsed.column(field.name)
+            for i, reason in out_of_range(column, field.type).items():
+                found[i] = f'column "{field.name}" takes {type_name(field.type)}, not {shown(value_at(column, i))}: {reason}'
+        table = self._typed(parsed)
+        return found | {int(i): times.refusal(table, int(i)).message for i in times.bad(table)}
 
     def _refusal(self, records: Sequence[_Record], names: Sequence[str]) -> str | None:
         try:
@@ -102,8 +138,8 @@ class CsvReader:
 
     def _parsed(self, source: str | pa.BufferReader, names: Sequence[str] | None, block_bytes: int) -> pa.Table:
         """`names` are the columns that the file has; None: the first line says."""
-        types = {field.name: pa.timestamp("us") if field.type == TIMESTAMP else field.type for field in self.schema}
-        table = pa.csv.read_csv(
+        types = {field.name: pa.timestamp("us") if field.type == TIMESTAMP else widened(field.type) for field in self.schema}
+        return pa.csv.read_csv(
             source,
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=block_bytes),
             parse_options=pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
@@ -116,7 +152,9 @@ class CsvReader:
                 timestamp_parsers=[pa.csv.ISO8601, "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"],
             ),
         )
-        return table.cast(self.schema.to_arrow())
+
+    def _typed(self, parsed: pa.Table) -> pa.Table:
+        return parsed.cast(self.schema.to_arrow())
 
     def _told(self, error: str, names: Sequence[str]) -> str:
         """What pyarrow says of one record, in our words."""

@@ -1,7 +1,8 @@
 """Values that users give, as a column of the declared type.
 
 A value is taken if the column can hold what it says: whole numbers wherever they fit, any number as the nearest DOUBLE,
-instants down to the microsecond.  A fraction is never cut off to fit, and what does not fit is named.
+instants down to the microsecond.  A fraction is never cut off to fit, and what does not fit is named.  What Arrow would hold, or
+make of it, and SQL's type does not have is looked for in value_ranges.py.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ import pyarrow.compute as pc
 from millstream.core.errors import MillstreamError, TypeMismatch
 from millstream.core.instant import to_micros
 from millstream.core.schema import Field, type_name
+from millstream.core.value_ranges import refused, widened
 from millstream.core.value_text import value_text
 
 REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, TypeError)
 """What Arrow, and we, raise for a value that does not fit."""
+
+_CONVERSION_REFUSALS = (pa.ArrowException, TypeMismatch)
 
 
 # --- Python's values --------------------------------------------------------------------------
@@ -42,18 +46,19 @@ def misfits(column: list[Any] | pa.ChunkedArray, field: Field, target: str) -> d
     if isinstance(column, list):
         places = bad_places(len(column), lambda low, high: _refusal(column[low:high], field.type) is None)
         return {i: _misfit(column[i], field, target) for i in places}
-    if column.type == field.type and not _holds_text(field.type):
-        return {}
     if not _converts(column.slice(0, 0), field.type):  # no value of that type would fit: a mistake of the whole column
         cast_column(column, field, target)
     places = bad_places(len(column), lambda low, high: _converts(column.slice(low, high - low), field.type))
-    return {i: _mismatch(field, target, f"{_shown_at(column, i)} ({_named(column.type)})").message for i in places}
+    return {i: _column_misfit(column, i, field, target) for i in places}
 
 
 def _misfit(value: Any, field: Field, target: str) -> str:
-    reason = _refusal([value], field.type)
-    told = f": {reason.message}" if isinstance(reason, MillstreamError) else ""
-    return f"{_mismatch(field, target, shown(value)).message}{told}"
+    return _mismatch(field, target, shown(value), _refusal([value], field.type)).message
+
+
+def _column_misfit(column: pa.ChunkedArray, place: int, field: Field, target: str) -> str:
+    reason = _conversion_refusal(column.slice(place, 1), field.type)
+    return _mismatch(field, target, f"{_shown_at(column, place)} ({_named(column.type)})", reason).message
 
 
 def bad_places(count: int, fits: Callable[[int, int], bool]) -> list[int]:
@@ -74,7 +79,16 @@ def bad_places(count: int, fits: Callable[[int, int], bool]) -> list[int]:
 def _packed(values: list[Any], type_: pa.DataType) -> pa.Array:
     if not set(map(type, values)) <= _taken_as_they_are(type_):
         values = _plain(values, type_)
-    return pa.array(values, type_)
+    wide = widened(type_)
+    given = pa.array(values, wide)
+    taken = given if wide == type_ else given.cast(type_, safe=False)
+    _check(given, taken)
+    return taken
+
+
+def _check(given: pa.Array, taken: pa.Array) -> None:
+    for _, reason in refused(given, taken):
+        raise TypeMismatch(reason)
 
 
 def _refusal(values: list[Any], type_: pa.DataType) -> Exception | None:
@@ -136,8 +150,14 @@ def _length(value: Any, type_: pa.DataType) -> Any:
 
 
 def _date(value: Any, type_: pa.DataType) -> Any:
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else _date(value.astype("datetime64[us]").item(), type_)
     if isinstance(value, (float, Decimal)):
         raise ValueError(f"{value!r} is no date")
+    if isinstance(value, dt.datetime) and value != value:  # pandas' NaT
+        return None
+    if isinstance(value, dt.datetime) and value.time() != dt.time():
+        raise TypeMismatch("it has a time of day")
     return value
 
 
@@ -157,6 +177,9 @@ def _map(value: Any, type_: pa.DataType) -> Any:
 
 def _struct(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, Mapping):
+        for name in value:
+            if name not in type_.names:
+                raise TypeMismatch(f"there is no field {value_text(name)}")
         return {field.name: _plain([value.get(field.name)], field.type)[0] for field in type_}
     if isinstance(value, tuple) and len(value) == type_.num_fields:
         return tuple(_plain([item], field.type)[0] for item, field in zip(value, type_, strict=True))
@@ -181,13 +204,25 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataT
 def cast_column(column: pa.ChunkedArray, field: Field, target: str) -> pa.ChunkedArray:
     try:
         return _converted(column, field.type)
-    except pa.ArrowException as error:
+    except _CONVERSION_REFUSALS as error:
         bad = _first_refused(column, field.type)
         raise _mismatch(field, target, f"{bad} ({_named(column.type)})" if bad else _named(column.type), error) from error
 
 
+def out_of_range(column: pa.ChunkedArray, type_: pa.DataType) -> dict[int, str]:
+    """Where a column that Arrow casts to the type without an error holds what the type does not have, and why."""
+    found, start = dict[int, str](), 0
+    for chunk in column.chunks:
+        for places, reason in refused(chunk, _cast(chunk, type_)):
+            found |= dict.fromkeys((places + start).tolist(), reason)
+        start += len(chunk)
+    return found
+
+
 def _converted(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    converted = column if column.type == type_ else _cast(column, type_)
+    converted = pa.chunked_array([_cast(chunk, type_) for chunk in column.chunks], type_)
+    for given, taken in zip(column.chunks, converted.chunks, strict=True):
+        _check(given, taken)
     if _holds_text(type_):
         converted.validate(full=True)  # Arrow does not look whether text is UTF-8 before somebody reads it
     return converted
@@ -201,7 +236,9 @@ def _holds_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or (pa.types.is_nested(type_) and _holds_text(type_.value_type)))
 
 
-def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if column.type == type_:
+        return column
     if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(type_):
         column = column.cast(pa.timestamp(column.type.unit))  # the same instants; what had no zone is UTC
         if column.type.unit == "ns":
@@ -233,24 +270,32 @@ def value_at(column: pa.ChunkedArray, place: int) -> Any:
     except UnicodeDecodeError:
         return value.as_buffer().to_pybytes() if hasattr(value, "as_buffer") else str(value.type)
     except (ValueError, OverflowError):  # nanoseconds and far years, which Python's datetime does not have
-        return f"{value.cast(pa.int64())} as {value.type}"
+        if pa.types.is_nested(value.type):
+            return " ".join(column.slice(place, 1).to_string().split())
+        return f"{value.value} as {value.type}"
 
 
 def _converts(column: pa.ChunkedArray, type_: pa.DataType) -> bool:
+    return _conversion_refusal(column, type_) is None
+
+
+def _conversion_refusal(column: pa.ChunkedArray, type_: pa.DataType) -> Exception | None:
     try:
         _converted(column, type_)
-    except pa.ArrowException:
-        return False
-    return True
+    except _CONVERSION_REFUSALS as error:
+        return error
+    return None
 
 
 # --- errors -----------------------------------------------------------------------------------
 
 
 def _mismatch(field: Field, target: str, given: str, reason: Exception | None = None) -> TypeMismatch:
-    hint = reason.hint if isinstance(reason, MillstreamError) and reason.hint else _what_fits(field.type)
+    """A reason of our own is told; Arrow's words say less than the value itself."""
+    told, hint = (f": {reason.message}", reason.hint) if isinstance(reason, MillstreamError) else ("", None)
     return TypeMismatch(
-        f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {given}', hint=f"{hint} Nothing was inserted."
+        f'column "{field.name}" of "{target}" takes {type_name(field.type)}, not {given}{told}',
+        hint=f"{hint or _what_fits(field.type)} Nothing was inserted.",
     )
 
 
@@ -277,13 +322,13 @@ def _what_fits(type_: pa.DataType) -> str:
 
 _HINTS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_floating, "It holds numbers."),
-    (pa.types.is_timestamp, "It holds datetimes (naive ones are UTC), and integers as microseconds since 1970."),
+    (pa.types.is_timestamp, "It holds datetimes (naive ones are UTC), and integers as microseconds since 1970, of the years 1 to 9999."),
     (pa.types.is_duration, "It holds timedeltas, and integers as microseconds."),
-    (pa.types.is_date, "It holds dates."),
+    (pa.types.is_date, "It holds dates, and integers as days since 1970, of the years 1 to 9999."),
     (pa.types.is_string, "It holds strings."),
     (pa.types.is_binary, "It holds bytes."),
     (pa.types.is_boolean, "It holds True and False."),
     (pa.types.is_list, "It holds lists."),
-    (pa.types.is_map, "It holds dicts."),
+    (pa.types.is_map, "It holds dicts, and lists of pairs with each key once."),
     (pa.types.is_struct, "It holds dicts with the names of its fields."),
 )

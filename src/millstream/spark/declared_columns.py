@@ -5,7 +5,8 @@
                          | _millstream_source   the file that it stood in, or the source's format
 
 A value that becomes NULL on its way into the declared type cannot be taken.  Text that Spark parses (JSON, CSV) tells of itself
-when it is broken: Spark keeps such a record whole in a column of its own.
+when it is broken: Spark keeps such a record whole in a column of its own.  FLOATs stay DOUBLEs until they are sorted out
+(sorting_out.py): Spark, too, makes infinity of a number that is too great.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark.sql.types import BinaryType
 
 from millstream.core.errors import SourceFailed
 from millstream.core.schema import Field, Schema, type_name
+from millstream.core.value_ranges import widened
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.dead_letters import DeadLetter, Part
 from millstream.runtime.row_times import RowTimes
@@ -41,8 +43,14 @@ def keeps_corrupt(entry: StreamEntry) -> bool:
 
 
 def spark_schema(schema: Schema, *, corrupt: bool) -> str:
-    columns = [f"`{field.name}` {type_name(field.type)}" for field in schema]
-    return ", ".join([*columns, f"`{CORRUPT}` STRING"] if corrupt else columns)
+    """`corrupt`: of text that Spark parses, with a column for what it cannot."""
+    if not corrupt:
+        return ", ".join(f"`{field.name}` {type_name(field.type)}" for field in schema)
+    return ", ".join([*(f"`{field.name}` {_spark_type(field)}" for field in schema), f"`{CORRUPT}` STRING"])
+
+
+def _spark_type(field: Field) -> str:
+    return type_name(widened(field.type))
 
 
 def declared_columns(frame: DataFrame, entry: StreamEntry, *, is_file: bool = False) -> DataFrame:
@@ -61,7 +69,7 @@ def declared_columns(frame: DataFrame, entry: StreamEntry, *, is_file: bool = Fa
                 hint=f"It has: {', '.join(own)}. Messages in JSON need OPTIONS (value.format 'json').",
             )
     columns = [sf.col(f"`{given[field.name.lower()]}`") for field in entry.schema]
-    casts = [column.try_cast(type_name(field.type).lower()).alias(field.name) for column, field in zip(columns, entry.schema, strict=True)]
+    casts = [column.try_cast(_spark_type(field).lower()).alias(field.name) for column, field in zip(columns, entry.schema, strict=True)]
     losses = [_loss(column, field) for column, field in zip(columns, entry.schema, strict=True)]
     reason = sf.concat_ws("; ", *losses)
     corrupt = sf.col(CORRUPT).cast("binary") if CORRUPT in frame.columns else sf.lit(None).cast("binary")
@@ -87,7 +95,7 @@ def _unpacked(frame: DataFrame, schema: Schema) -> DataFrame:
 def _loss(column: Column, field: Field) -> Column:
     """Said of a value that the cast makes NULL of; NULL otherwise."""
     told = sf.concat(sf.lit(f'column "{field.name}" takes {type_name(field.type)}, not '), sf.substring(column.cast("string"), 1, 60))
-    lost = column.isNotNull() & column.try_cast(type_name(field.type).lower()).isNull()
+    lost = column.isNotNull() & column.try_cast(_spark_type(field).lower()).isNull()
     return sf.when(lost, sf.coalesce(told, sf.lit(f'column "{field.name}" does not hold {type_name(field.type)}')))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from millstream.core.errors import FunctionFailed
+from millstream.operators.call_note import read_note
 from millstream.runtime.messages import FragmentResult, MapTask, StageResult, StageTask
 
 Run = Callable[[Sequence[StageTask]], list[StageResult]]
@@ -49,12 +49,15 @@ def _lost_calls(tasks: Sequence[StageTask]) -> dict[str, FunctionFailed]:
     found = {}
     for path in map(note_of, tasks):
         try:
-            note = json.loads(path.read_text())
-        except (FileNotFoundError, ValueError):
+            owner, told = read_note(path)
+        except FileNotFoundError:
+            continue
+        except ValueError:  # the process ended before the call began
+            path.unlink()
             continue
         path.unlink()
-        found[note["owner"]] = FunctionFailed(
-            f"{note['told']}: it ended its process, or had to be ended with it",
+        found[owner] = FunctionFailed(
+            f"{told}: it ended its process, or had to be ended with it",
             hint="It ran over its time in code that Python cannot interrupt, or it crashed; the executor's log has its stack.",
         )
     return found

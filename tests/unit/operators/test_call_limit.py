@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from millstream.operators.call_limit import PROCESS, CallLimit, CallTimedOut
+from millstream.operators.call_note import read_note
 
 
 def busy(seconds: float) -> None:
@@ -28,7 +30,7 @@ def test_one_call_is_ended() -> None:
 
 def test_calls_that_go_on_are_not_ended_together() -> None:
     with CallLimit(0.2, "") as limit:
-        for limit.row in range(30):
+        for limit.row[0] in range(30):
             busy(0.02)
 
 
@@ -65,5 +67,30 @@ def test_the_note_is_there_for_as_long_as_the_call(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(PROCESS, "note", note)
     monkeypatch.setattr(PROCESS, "owner", "7")
     with CallLimit(60, "function f"):
-        assert json.loads(note.read_text()) == {"owner": "7", "told": "function f"}
+        assert read_note(note) == ("7", "function f")
     assert not note.exists()
+
+
+DIES_AT_ROW_SEVEN = """
+import os, sys
+from pathlib import Path
+import pyarrow as pa
+from millstream.operators.call_limit import PROCESS, CallLimit
+PROCESS.note = Path(sys.argv[1])
+with CallLimit(60, 'function "f" failed on', [pa.array(range(10)), pa.array(list("abcdefghij"))]) as limit:
+    for limit.row[0] in range(10):
+        if limit.row[0] == 7:
+            os._exit(3)
+"""
+
+
+def test_the_note_of_a_process_that_is_gone_tells_the_row(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    assert subprocess.run([sys.executable, "-c", DIES_AT_ROW_SEVEN, str(note)], check=False).returncode == 3
+    assert read_note(note) == ("", "function \"f\" failed on (7, 'h')")
+
+
+def test_a_call_without_arguments_has_a_note_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROCESS, "note", tmp_path / "note")
+    with CallLimit(60, "function f failed on", []):
+        assert read_note(tmp_path / "note") == (PROCESS.owner, "function f failed on ()")

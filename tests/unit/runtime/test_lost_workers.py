@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from millstream.core.errors import FunctionFailed
+from millstream.operators.call_note import write_note
 from millstream.runtime.messages import FragmentResult, StageResult, StageTask
 from millstream.spark.lost_workers import note_of, run_around
 
@@ -32,7 +32,7 @@ class Cluster:
         fatal = next((each.incarnation for each in tasks[0].fragments if each.incarnation.startswith("fatal")), None)
         if fatal is None:
             return [self._done(task, missing=False) for task in tasks]
-        note_of(tasks[1]).write_text(json.dumps({"owner": fatal, "told": f"function of {fatal} failed"}))
+        write_note(note_of(tasks[1]), fatal, f"function of {fatal} failed", None)
         if not self.retries:
             raise RuntimeError("a worker has gone")
         return [self._done(task, missing=task.bucket == 1) for task in tasks]

@@ -91,7 +91,7 @@ def test_nothing_is_cut_off_to_fit(column: str, value: Any) -> None:
     with pytest.raises(TypeMismatch) as raised:
         table_of([{column: None}, {column: value}], EVERY, "s")
     assert raised.value.message.startswith(f'column "{column}" of "s" takes ')
-    assert raised.value.message.endswith(f", not {value!r}") or value == 10**400
+    assert f", not {value!r}" in raised.value.message or value == 10**400
     assert raised.value.hint
 
 
