@@ -17,7 +17,7 @@ import html
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -83,6 +83,8 @@ class StreamInfo(NamedTuple):
     rows: int
     late: int
     rejected: int
+    error: str | None = None
+    """Why the stream's source has stopped, if it has."""
 
 
 def connect(
@@ -215,10 +217,14 @@ class Database:
     def streams(self) -> list[StreamInfo]:
         """Those that were created; SYS is there in any case."""
         self._check_open()
+        errors = {name: error.message for name, error in self._statements.failed_sources().items()}
         return [
-            StreamInfo(s.entry.name, s.entry.schema, s.frontier, s.log.rows_accepted, s.log.late_total, s.log.rejected_total)
+            StreamInfo(
+                s.entry.name, s.entry.schema, s.frontier, s.log.rows_accepted, s.log.late_total, s.log.rejected_total,
+                errors.get(s.entry.name),
+            )
             for s in self._engine.streams
-        ]
+        ]  # fmt: skip
 
     def definition(self, name: str) -> str | None:
         """The statement that made the stream, relation, query or sink of this name, secrets hidden; None if there is none."""
@@ -339,7 +345,7 @@ class Database:
         self._check_open()
         if self._sources is not None:
             for name in self._sources.names:
-                with self._secrets_hidden(name):
+                with self._told_of_all_sources(name):
                     self._sources.drain(name)
         for stream in self._engine.streams:
             if stream.log.frontier.max_ts is not None:
@@ -347,13 +353,12 @@ class Database:
         self.flush()
 
     def check(self) -> None:
-        """Raise what has gone wrong in the background: a source that failed, a ticker that stopped."""
+        """Raise what has gone wrong in the background: sources that failed, a ticker that stopped."""
         self._check_open()
         self._ticker.check()
-        for stream in self._engine.streams:
-            failure = self._sources.failure(stream.entry.name) if self._sources is not None else None
-            if failure is not None:
-                raise failure.hiding(stream.entry.options.secrets())
+        failures = self._statements.failed_sources()
+        if failures:
+            raise _together(failures)
 
     # --- the end
 
@@ -391,11 +396,13 @@ class Database:
         self._engine.maintain_if_due()
 
     @contextmanager
-    def _secrets_hidden(self, stream: str) -> Iterator[None]:
+    def _told_of_all_sources(self, stream: str) -> Iterator[None]:
+        """An error of this stream's source, with those of the others."""
         try:
             yield
         except MillstreamError as error:
-            raise error.hiding(self._engine.streams[stream].entry.options.secrets()) from None
+            mine = error.hiding(self._engine.streams[stream].entry.options.secrets())
+            raise _together({stream: mine, **self._statements.failed_sources()}) from None
 
     def _check_open(self) -> None:
         if self._closed:
@@ -516,6 +523,15 @@ def _micros(instant: Instant | None) -> Micros | None:
 def _since(instant: Instant | None) -> Micros:
     """Everything is later than NEVER_BEFORE, which is also what `Query.frontier` says before the first answer."""
     return NEVER_BEFORE if instant is None or instant == NEVER_BEFORE else to_micros(instant)
+
+
+def _together(failures: Mapping[str, MillstreamError]) -> MillstreamError:
+    """Of several streams' sources, as one error: the first, which says what the others are."""
+    first, *others = failures.values()
+    if not others:
+        return first
+    also = "; ".join(f'of stream "{name}": {error.message}' for name, error in list(failures.items())[1:])
+    return type(first)(f"{first.message}; other sources have failed too, {also}", hint=first.hint)
 
 
 def _text(value: object, what: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from millstream.api import Database
-from millstream.core.errors import MillstreamError, SourceFailed
+from millstream.core.errors import AlreadyExists, MillstreamError, SourceFailed
 
 Open = Callable[..., Database]
 COLUMNS = "(ts TIMESTAMP, k STRING, v INT)"
@@ -151,6 +151,67 @@ def test_a_dataframe_of_the_users_own(spark: SparkSession, open_database: Open, 
     db.stream("s", frame.selectExpr("v + 0 AS v", "ts", "k"))
     db.await_drained()
     assert answer(db) == expected(10)
+
+
+def test_a_stream_has_one_source(spark: SparkSession, open_database: Open, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        write(rows(0, 10), tmp_path / name / "0.parquet")
+    frames = [spark.readStream.schema("ts timestamp, k string, v int").parquet(str(tmp_path / name)) for name in "ab"]
+    db = open_database()
+    db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts SLACK 1 DAY FROM 'parquet' OPTIONS (path '{tmp_path / 'a'}')")
+    db.execute(f"CREATE STREAM t {COLUMNS} TIMESTAMP BY ts SLACK 1 DAY")
+    db.stream("t", frames[0])
+    for name in "st":
+        with pytest.raises(AlreadyExists, match=f'stream "{name}" has a source already'):
+            db.stream(name, frames[1])
+        db.insert(name, rows(5, 1))
+    db.await_drained()
+    write(rows(10, 10), tmp_path / "a" / "1.parquet")
+    db.await_drained()
+    assert [stream.rows for stream in db.streams()] == [21, 21]
+    db.close()
+    write(rows(20, 10), tmp_path / "a" / "2.parquet")
+    db = open_database()
+    with pytest.raises(AlreadyExists):
+        db.stream("s", frames[1])
+    db.stream("t", frames[0])
+    db.await_drained()
+    assert [stream.rows for stream in db.streams()] == [31, 31]
+
+
+def test_a_dataframe_that_failed_may_be_given_again(spark: SparkSession, open_database: Open, tmp_path: Path) -> None:
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    write(rows(0, 10), incoming / "0.parquet")
+    frame = spark.readStream.schema("ts timestamp, k string, v int").parquet(str(incoming))
+    db = open_database()
+    db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts")
+    db.stream("s", frame.selectExpr("ts", "k", "CAST(raise_error('no') AS INT) AS v"))
+    with pytest.raises(SourceFailed, match="no"):
+        db.await_drained()
+    assert db.streams()[0].error is not None
+    db.stream("s", frame)
+    db.await_drained()
+    assert (db.streams()[0].rows, db.streams()[0].error) == (10, None)
+
+
+def test_a_separator_that_only_spark_takes(open_database: Open, tmp_path: Path) -> None:
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    (incoming / "0.csv").write_text("1970-01-01 00:00:01§ä§1\n")
+    db = open_database()
+    db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts FROM 'csv' OPTIONS (path '{incoming}', sep '§')")
+    db.await_drained()
+    assert (db.streams()[0].rows, db.streams()[0].rejected) == (1, 0)
+
+
+@pytest.mark.parametrize("separator", ["", '"', "\n"])
+def test_a_separator_that_nobody_takes_is_refused(separator: str, open_database: Open, tmp_path: Path) -> None:
+    db = open_database()
+    with pytest.raises(SourceFailed, match="cannot stand between values"):
+        db.execute(f"CREATE STREAM s {COLUMNS} TIMESTAMP BY ts FROM 'csv' OPTIONS (path '{tmp_path}', sep '{separator}')")
+    assert db.streams() == []
 
 
 def test_late_rows_of_a_source_are_kept(open_database: Open, tmp_path: Path) -> None:

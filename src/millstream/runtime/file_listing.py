@@ -8,17 +8,21 @@
     latestFirst           newest files first
     maxFileAge            files so much older than the newest that was read are ignored, 7d unless told
 
-Names that begin with a dot or an underscore are not files of the source.
+Names that begin with a dot or an underscore are not files of the source, nor is what is no file: a pipe, a socket, a link that
+leads nowhere.
 """
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from millstream.core.errors import SourceFailed
@@ -28,6 +32,8 @@ from millstream.state.file_journal import FileJournal, FoundFile
 OPTIONS = frozenset(
     {"path", "maxfilespertrigger", "maxbytespertrigger", "pathglobfilter", "recursivefilelookup", "latestfirst", "maxfileage"}
 )
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+"""What is said of a link that leads nowhere, and of a file that somebody has just taken away."""
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
@@ -77,22 +83,26 @@ class FileListing:
         return min(len(files), self.max_files)
 
     def _files(self, journal: FileJournal) -> Iterator[FoundFile]:
-        for root in sorted(glob.glob(self.path)) if glob.has_magic(self.path) else [self.path]:
+        is_glob = glob.has_magic(self.path)
+        for root in sorted(glob.glob(self.path)) if is_glob else [self.path]:
             if os.path.isdir(root):
                 yield from self._below(root, journal)
             elif self._is_wanted(os.path.basename(root)) and journal.is_new(root):
-                yield _found(root, os.stat(root))
+                if not is_glob:
+                    os.stat(root)  # raises if it is gone: what the user has named must be there
+                yield from _found(root)
 
     def _below(self, directory: str, journal: FileJournal) -> Iterator[FoundFile]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name.startswith((".", "_")):
                     continue
-                if entry.is_dir():
+                if _is_directory(entry):
                     if self.recursive or "=" in entry.name:
-                        yield from self._below(entry.path, journal)
+                        with _unless_gone():
+                            yield from self._below(entry.path, journal)
                 elif self._is_wanted(entry.name) and journal.is_new(entry.path):
-                    yield _found(entry.path, entry.stat())
+                    yield from _found(entry.path)
 
     def _is_wanted(self, name: str) -> bool:
         return not name.startswith((".", "_")) and (self.name_filter is None or fnmatch.fnmatchcase(name, self.name_filter))
@@ -106,8 +116,28 @@ def _local(path: str) -> str:
     return os.path.abspath(path.removeprefix("file://").removeprefix("file:"))
 
 
-def _found(path: str, stat: os.stat_result) -> FoundFile:
-    return FoundFile(stat.st_mtime_ns // 1000, path, stat.st_size)
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to what cannot be looked at, if only to itself
+        return False
+
+
+def _found(path: str) -> Iterator[FoundFile]:
+    """The file, if it is one that ends: whoever opens a pipe may wait for ever."""
+    with _unless_gone():
+        status = os.stat(path)
+        if stat.S_ISREG(status.st_mode):
+            yield FoundFile(status.st_mtime_ns // 1000, path, status.st_size)
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
 
 
 def _positive(option: str, text: str | None, default: int) -> int:

@@ -40,6 +40,10 @@ class FileSource:
         self._thread.start()
 
     @property
+    def is_active(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def failure(self) -> MillstreamError | None:
         return self._error
 
@@ -65,7 +69,7 @@ class FileSource:
             if self._journal.last is not None:
                 number, files = self._journal.last
                 # a file that could not be read may have been moved away since: then nothing of its batch was committed
-                self._ingest(number, [file.path for file in files if os.path.exists(file.path)])
+                self._ingest(number, [file.path for file in files if os.path.isfile(file.path)])
             while not self._stopping:
                 self._look()
         except Exception as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
+from millstream.core.errors import MillstreamError
 from millstream.core.instant import NEVER_BEFORE, UNITS, Micros, format_duration, format_instant
 from millstream.core.schema import Field, type_name
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
@@ -15,17 +18,20 @@ from millstream.state.chunk import read_chunk
 from millstream.state.stream_log import DEAD_LETTER
 
 
-def list_streams(streams: Streams) -> pa.Table:
+def list_streams(streams: Streams, errors: Mapping[str, MillstreamError]) -> pa.Table:
+    """`errors`: of sources that have stopped, why."""
     rows = streams.everything
+    names = [stream.entry.name for stream in rows]
     return pa.table(
         {
-            "name": pa.array([stream.entry.name for stream in rows], pa.string()),
+            "name": pa.array(names, pa.string()),
             "rows": pa.array([stream.log.rows_accepted for stream in rows], pa.int64()),
             "late": pa.array([stream.log.late_total for stream in rows], pa.int64()),
             "rejected": pa.array([stream.log.rejected_total for stream in rows], pa.int64()),
             "frontier": pa.array([_instant(stream.frontier) for stream in rows], pa.string()),
             "bytes": pa.array([stream.log.bytes_total for stream in rows], pa.int64()),
             "source": pa.array([stream.entry.format for stream in rows], pa.string()),
+            "error": pa.array([error.message if error else None for error in map(errors.get, names)], pa.string()),
         }
     )
 

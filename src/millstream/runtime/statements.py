@@ -46,6 +46,8 @@ class SourceManager(Protocol):
 
     def note_failure(self, name: str, error: MillstreamError) -> None: ...
 
+    def failure(self, name: str) -> MillstreamError | None: ...
+
 
 class Statements:
     def __init__(
@@ -141,6 +143,15 @@ class Statements:
         entry = self.catalog.stream(name)
         _refuse_system(entry)
         return entry
+
+    def failed_sources(self) -> dict[str, MillstreamError]:
+        """By stream, in order of creation: why its source has stopped, without the source's secrets."""
+        failures: dict[str, MillstreamError] = {}
+        for stream in self._engine.streams:
+            error = self._sources.failure(stream.entry.name) if self._sources is not None else None
+            if error is not None:
+                failures[stream.entry.name] = error.hiding(stream.entry.options.secrets())
+        return failures
 
     def insert(self, name: str, rows: object, at: Micros | None, *, strict: bool = False) -> int:
         """`strict`: a row that does not fit is an error, whatever the stream does with such rows otherwise."""
@@ -347,7 +358,7 @@ class Statements:
         match kind:
             case "streams":
                 self._engine.system.open()
-                return list_streams(self._engine.streams)
+                return list_streams(self._engine.streams, self.failed_sources())
             case "relations":
                 return list_relations(self.catalog)
             case "queries":

@@ -23,6 +23,7 @@ from millstream.runtime.row_times import RowTimes
 from millstream.runtime.row_values import REFUSALS
 from millstream.runtime.sorting_out import sorted_out
 
+_NOT_BETWEEN = ("", '"', "\n", "\r")
 _CSV = {"header", "sep", "delimiter", "nullvalue"}
 
 
@@ -70,7 +71,12 @@ def fast_file_reader(entry: StreamEntry) -> FileReader | None:
         case "csv" if options.keys() <= OPTIONS | _CSV and not any(pa.types.is_nested(field.type) for field in entry.schema):
             delimiter = options.get("sep", options.get("delimiter", ","))
             header = options.get("header", "false").lower() == "true"
-            if len(delimiter) != 1:
+            if delimiter in _NOT_BETWEEN:
+                raise SourceFailed(
+                    f'the source of stream "{entry.name}" has the option sep {delimiter!r}, which cannot stand between values',
+                    hint="OPTIONS (sep ';').",
+                )
+            if len(delimiter.encode()) != 1:  # pyarrow takes one byte, Spark takes any
                 return None
             return FileReader("csv", entry.name, entry.schema, CsvReader(entry.schema, header, delimiter, options.get("nullvalue", "")))
         case _:

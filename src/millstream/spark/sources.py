@@ -13,14 +13,15 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from millstream.core.errors import MillstreamError, SourceFailed, did_you_mean
+from millstream.core.errors import AlreadyExists, DataDamaged, MillstreamError, SourceFailed, did_you_mean
 from millstream.language.catalog import StreamEntry
 from millstream.runtime.dead_letters import Part
 from millstream.runtime.file_listing import FileListing
@@ -35,17 +36,25 @@ from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failu
 from millstream.spark.session import errors_told_by_us
 from millstream.state.file_journal import FileJournal
 from millstream.state.location import Location
+from millstream.state.sealed import RESTORE
+from millstream.state.spark_checkpoint import check_checkpoint
 
 log = logging.getLogger(__name__)
 
+_TRANSACTION = "source"
+"""Under this name the log knows the batches of a stream's source."""
 _CHUNK_ROWS = 500_000
 """Files are read together until they have about this many rows."""
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
 _FORMATS = ("parquet", "csv", "json", "orc", "text", "xml", "arrow", "rate", "socket", "kafka")
+_NO_SPACE = "No space left on device"
 _FORMAT_NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "KAFKA_DATA_SOURCE_NOT_ENABLED", "Failed to find data source")
 
 
 class _Running(Protocol):
+    @property
+    def is_active(self) -> bool: ...
+
     @property
     def failure(self) -> MillstreamError | None: ...
 
@@ -80,7 +89,9 @@ class Sources:
             self._stream_rows(entry, _loaded(lambda: declared_columns(self._reader(entry), entry, is_file=is_file), entry))
             return
         listing = FileListing.of(entry.name, entry.options)
-        journal = FileJournal(self._location.checkpoint_dir(entry.name), listing.max_age_us)
+        journal = FileJournal(
+            self._location.checkpoint_dir(entry.name), listing.max_age_us, self._streams[entry.name].log.last_batch(_TRANSACTION)
+        )
         self._running[entry.name] = FileSource(
             entry.name,
             listing,
@@ -89,7 +100,16 @@ class Sources:
         )
 
     def attach(self, entry: StreamEntry, frame: DataFrame) -> None:
-        """A streaming DataFrame of the user's own as the stream's source."""
+        """A streaming DataFrame of the user's own as the stream's source.
+
+        A stream has one source: batches of a second one would bear the numbers of the first one's, and be found done.
+        """
+        running = self._running.get(entry.name)
+        if entry.format is not None or (running is not None and running.is_active):
+            raise AlreadyExists(
+                f'stream "{entry.name}" has a source already',
+                hint="Give the DataFrame a stream of its own and let a query read both; rows of insert are taken beside a source.",
+            )
         if not frame.isStreaming:
             raise SourceFailed(
                 f'the DataFrame for "{entry.name}" is not a streaming one', hint="Use spark.readStream, or db.insert for a finished table."
@@ -114,6 +134,7 @@ class Sources:
     def stop(self, name: str) -> None:
         if self._held is not None:
             self._held.pop(name, None)
+        self._failures.pop(name, None)
         source = self._running.pop(name, None)
         if source is not None:
             source.stop()
@@ -126,11 +147,14 @@ class Sources:
     def drain(self, name: str) -> None:
         """Returns when everything that the source holds now has been committed to the log."""
         source = self._running.get(name)
-        if source is not None:
-            try:
-                source.drain()
-            except MillstreamError as error:
-                raise self.failure(name) or error from error
+        if source is None:
+            if name in self._failures:
+                raise self._failures[name]
+            return
+        try:
+            source.drain()
+        except MillstreamError as error:
+            raise self.failure(name) or error from error
 
     def failure(self, name: str) -> MillstreamError | None:
         """Why the source has stopped, if it has."""
@@ -139,7 +163,8 @@ class Sources:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._running)
+        """Of all streams that have a source, one that could not be started too."""
+        return tuple({**self._running, **self._failures})
 
     # --- a batch
 
@@ -156,21 +181,22 @@ class Sources:
 
         # a batch that fails is told by us; one that a stop interrupts is none of the user's business
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+        checkpoint = self._location.checkpoint_dir(name)
+        check_checkpoint(checkpoint, self._streams[name].log.last_batch(_TRANSACTION))
         self._failures.pop(name, None)
-        writer = frame.writeStream.foreachBatch(each).queryName(f"millstream:{name}")
-        query = writer.option("checkpointLocation", str(self._location.checkpoint_dir(name))).start()
-        self._running[name] = _StreamedRows(name, query)
+        writer = frame.writeStream.foreachBatch(each).queryName(f"millstream:{name}").option("checkpointLocation", str(checkpoint))
+        self._running[name] = _StreamedRows(name, checkpoint, _started(writer, name, checkpoint))
         log.info("source started", extra={"stream": name})
 
     def _ingest(self, name: str, number: int, write: Callable[[IngestPlan], list[PartitionReport]]) -> None:
         stream = self._streams[name]
         with stream.lock:
-            if stream.log.is_committed("source", number):
+            if stream.log.is_committed(_TRANSACTION, number):
                 return
             plan = self._streams.begin(name, partitions=1024)
             reports = write(plan)
             if reports:
-                self._streams.commit(plan, reports, batch=("source", number))
+                self._streams.commit(plan, reports, batch=(_TRANSACTION, number))
         self._arrived()
 
     def _write_rows(self, batch: DataFrame, plan: IngestPlan, source: str) -> list[PartitionReport]:
@@ -204,20 +230,28 @@ class Sources:
 class _StreamedRows:
     """A streaming query of Spark as a running source."""
 
-    def __init__(self, name: str, query: StreamingQuery) -> None:
+    def __init__(self, name: str, checkpoint: Path, query: StreamingQuery) -> None:
         self._name = name
+        self._checkpoint = checkpoint
         self._query = query
 
     @property
+    def is_active(self) -> bool:
+        return bool(self._query.isActive)
+
+    @property
     def failure(self) -> MillstreamError | None:
-        error = self._query.exception() if not self._query.isActive else None
-        return _source_failed(self._name, error) if error is not None else None
+        try:
+            error = self._query.exception() if not self._query.isActive else None
+        except Exception as unanswered:  # Spark itself is gone
+            return _source_failed(self._name, unanswered)
+        return _query_failed(self._name, self._checkpoint, error) if error is not None else None
 
     def drain(self) -> None:
         try:
             self._query.processAllAvailable()
         except Exception as error:
-            raise _source_failed(self._name, error) from error
+            raise _query_failed(self._name, self._checkpoint, error) from error
 
     def stop(self) -> None:
         self._query.stop()
@@ -289,6 +323,22 @@ def _not_started(entry: StreamEntry, error: Exception) -> MillstreamError:
     return SourceFailed(
         f'the source of stream "{entry.name}"{kind} does not start: {reason}', hint="Correct the stream's columns or its source's options."
     )
+
+
+def _started(writer: DataStreamWriter, name: str, checkpoint: Path) -> StreamingQuery:
+    try:
+        with errors_told_by_us():
+            return writer.start()
+    except Exception as error:
+        raise _query_failed(name, checkpoint, error) from error
+
+
+def _query_failed(name: str, checkpoint: Path, error: BaseException) -> MillstreamError:
+    """What Spark says of its own files is about damage; that nothing more can be written is not."""
+    reason = spark_reason(error)
+    if str(checkpoint) in reason and _NO_SPACE not in reason:
+        return DataDamaged(f'the directory "{checkpoint}" is damaged: {reason.rstrip(".")}', hint=RESTORE)
+    return _source_failed(name, error)
 
 
 def _source_failed(name: str, error: BaseException) -> MillstreamError:

@@ -17,9 +17,10 @@ from typing import Any
 
 from millstream.core.errors import DataDamaged
 from millstream.core.instant import NEVER_BEFORE, Micros
-from millstream.state.atomic import atomic_write, create_exclusive, remove_temporaries
+from millstream.state.atomic import atomic_write, create_exclusive, remove_temporaries, writing
 from millstream.state.fault import fault_point
 from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+from millstream.state.spark_checkpoint import require_batch
 
 _NEWEST = "newest"
 MERGE = 100
@@ -36,15 +37,18 @@ class FoundFile:
 class FileJournal:
     """For one thread of one process."""
 
-    def __init__(self, directory: Path, max_age_us: Micros) -> None:
+    def __init__(self, directory: Path, max_age_us: Micros, committed: int | None = None) -> None:
+        """`committed` is the last batch that the log has: a directory that does not know it would give its number out again."""
         self._directory = directory
         self._max_age_us = max_age_us
         self._seen: dict[str, FoundFile] = {}
         self._newest = NEVER_BEFORE
         self.last: tuple[int, list[FoundFile]] | None = None
-        directory.mkdir(parents=True, exist_ok=True)
-        remove_temporaries(directory)
         self._load()
+        require_batch(directory, _number(self.last), committed)
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        remove_temporaries(directory)
 
     def is_new(self, path: str) -> bool:
         return path not in self._seen
@@ -96,6 +100,10 @@ class FileJournal:
 
     def _numbered(self, pattern: str) -> list[tuple[int, Path]]:
         return sorted((int(path.stem.removeprefix("upto-")), path) for path in self._directory.glob(pattern))
+
+
+def _number(batch: tuple[int, list[FoundFile]] | None) -> int | None:
+    return None if batch is None else batch[0]
 
 
 def _encoded(number: int, files: Sequence[FoundFile]) -> bytes:

@@ -120,10 +120,14 @@ class StreamLog:
             self._ingest += 1
             return IngestTicket(self._ingest)
 
-    def is_committed(self, source_id: str, batch_id: int) -> bool:
+    def last_batch(self, source_id: str) -> int | None:
+        """The number of the last batch of this source whose rows are in."""
         with self._lock:
-            last = self._table.log.transaction(_source(source_id))
-            return last is not None and batch_id <= last
+            return self._table.log.transaction(_source(source_id))
+
+    def is_committed(self, source_id: str, batch_id: int) -> bool:
+        last = self.last_batch(source_id)
+        return last is not None and batch_id <= last
 
     def commit(
         self, chunks: Sequence[ChunkInfo], late: Sequence[ChunkInfo], frontier: Frontier, rejected: Sequence[ChunkInfo] = (), *,

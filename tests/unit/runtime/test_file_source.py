@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,6 +126,42 @@ def test_a_batch_that_failed_is_tried_again_without_the_file_that_was_moved_away
     again.drain()
     again.stop()
     assert log.batches == {0: ["good"]}
+
+
+def test_what_is_no_file_is_passed_over(incoming: Path) -> None:
+    put(incoming, "a")
+    os.mkfifo(incoming / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(incoming / "socket"))
+    (incoming / "nowhere").symlink_to(incoming / "gone")
+    (incoming / "circle").symlink_to(incoming / "circle")
+    (incoming / "below_a_file").symlink_to(incoming / "a" / "b")
+    (incoming / "day=1").symlink_to(incoming / "gone")
+    (incoming / "directory.csv").mkdir()
+    (incoming / "link").symlink_to(incoming / "a")
+    for path in (incoming, incoming / "*"):
+        log = Ingested()
+        listing = FileListing.of("s", {"path": str(path)})
+        reader = FileSource("s", listing, FileJournal(incoming.parent / f"journal_{path.name}", listing.max_age_us), log)
+        reader.drain()
+        reader.stop()
+        assert log.names == ["a", "link"]
+
+
+class Thief(FileJournal):
+    """Takes a file away after it was listed and before it is looked at."""
+
+    def is_new(self, path: str) -> bool:
+        if os.path.basename(path) == "fleeting":
+            os.unlink(path)
+        return super().is_new(path)
+
+
+def test_a_file_that_is_taken_away_while_it_is_listed_is_passed_over(incoming: Path) -> None:
+    put(incoming, "a", "fleeting", "day=1/fleeting")
+    listing = FileListing.of("s", {"path": str(incoming)})
+    found = listing.new_files(Thief(incoming.parent / "journal", listing.max_age_us))
+    assert [os.path.basename(file.path) for file in found] == ["a"]
 
 
 def test_a_directory_that_vanishes_stops_the_source_and_is_named(incoming: Path) -> None:

@@ -37,6 +37,9 @@ class Broker:
     def note_failure(self, name: str, error: MillstreamError) -> None:
         self.noted.append(error)
 
+    def failure(self, name: str) -> MillstreamError | None:
+        return None
+
 
 @pytest.fixture
 def location(tmp_path: Path) -> Iterator[Location]:

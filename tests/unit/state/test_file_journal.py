@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,17 @@ def test_damage_is_named(tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text("[[1")
     with pytest.raises(DataDamaged, match=r"0\.json"):
         FileJournal(tmp_path, FOREVER)
+
+
+def test_a_directory_without_the_batches_that_the_log_has_is_damaged(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    FileJournal(directory, FOREVER, committed=None).begin([FoundFile(1, "a", 1)])
+    kept = FileJournal(directory, FOREVER, committed=0)
+    kept.begin([FoundFile(2, "b", 1)])
+    FileJournal(directory, FOREVER, committed=0)  # the batch that a crash kept from the log
+    with pytest.raises(DataDamaged, match=r'journal" knows of no batch after 1, but the log has batches up to 2'):
+        FileJournal(directory, FOREVER, committed=2)
+    shutil.rmtree(directory)
+    with pytest.raises(DataDamaged, match=r'journal" is missing, but the log has batches up to 1'):
+        FileJournal(directory, FOREVER, committed=1)
+    assert not directory.exists(), "a backup can be put there"
