@@ -150,6 +150,8 @@ def test_wrong_sinks_are_refused_and_leave_nothing(tmp_path: Path) -> None:
             (ConfigInvalid, "inside the database", f"INTO 'json' OPTIONS (path 'FILE://localhost{inside}')"),
             (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path 'file://{inside}')"),
             (ConfigInvalid, "inside the database", f"INTO 'delta' OPTIONS (path 'file:/{str(inside).replace('/', '%2f')}')"),
+            (ConfigInvalid, "character NUL", "INTO 'csv' OPTIONS (path 'a\0b')"),
+            (ConfigInvalid, "character NUL", "INTO 'delta' OPTIONS (path 'file:///a%00b')"),
             (ConfigInvalid, "directories of this computer", "INTO 'csv' OPTIONS (path 's3://bucket/x')"),
             (ConfigInvalid, "which is not set", "INTO 'csv' OPTIONS (path '${env:MILLSTREAM_NOWHERE}')"),
         ]:

@@ -57,6 +57,8 @@ def open_sink(target: SinkTarget, location: Location) -> Sink:
 
 
 def _outside(path: Path, target: SinkTarget, location: Location) -> None:
+    if "\0" in str(path):
+        raise ConfigInvalid(f'sink "{target.name}" has a path with the character NUL', hint="No file can have such a name.")
     if path.resolve().is_relative_to(location.path.resolve()):
         raise ConfigInvalid(
             f'sink "{target.name}" cannot write to "{path}": that is inside the database\'s own location',
