@@ -25,6 +25,13 @@ class Unshowable(Exception):
     __str__ = __repr__
 
 
+class Streamless:
+    """Says that it speaks Arrow, and does not."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise KeyError("no")
+
+
 def not_utf8(values: list[bytes]) -> pa.Array:
     """Bytes under the name of text."""
     return pa.array(values, pa.binary()).view(pa.string())
@@ -71,7 +78,7 @@ def recursive(value: int) -> int:
 NAMES: dict[str, Any] = {
     "dt": dt, "np": np, "pa": pa, "pd": pd, "pl": pl, "re": re, "time": time, "threading": threading, "gzip": gzip, "Decimal": Decimal,
     "nan": float("nan"), "inf": float("inf"), "Unshowable": Unshowable, "not_utf8": not_utf8, "parquet": parquet, "arrow": arrow,
-    "fails": fails, "forever": forever, "stubborn": stubborn, "recursive": recursive, "header": "header",
+    "fails": fails, "forever": forever, "stubborn": stubborn, "recursive": recursive, "header": "header", "Streamless": Streamless,
 }  # fmt: skip
 
 

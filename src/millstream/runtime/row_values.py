@@ -27,6 +27,9 @@ from millstream.core.value_text import value_text
 REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, TypeError)
 """What Arrow, and we, raise for a value that does not fit."""
 
+_FEW = 8
+"""Values among which the bad ones are looked for one by one: to halve so few costs more looks than it saves."""
+
 _CONVERSION_REFUSALS = (pa.ArrowException, TypeMismatch)
 
 
@@ -48,17 +51,16 @@ def misfits(column: list[Any] | pa.ChunkedArray, field: Field, target: str) -> d
         return {i: _misfit(column[i], field, target) for i in places}
     if not _converts(column.slice(0, 0), field.type):  # no value of that type would fit: a mistake of the whole column
         cast_column(column, field, target)
-    places = bad_places(len(column), lambda low, high: _converts(column.slice(low, high - low), field.type))
-    return {i: _column_misfit(column, i, field, target) for i in places}
+    places = bad_places(len(column), lambda low, high: _converts(column.slice(low, high - low), field.type, in_range=False))
+    kept = np.delete(np.arange(len(column)), places)
+    beyond = out_of_range(column.take(kept) if places else column, field.type)
+    reasons = dict.fromkeys(places) | {int(kept[i]): TypeMismatch(reason) for i, reason in beyond.items()}
+    named = _named(column.type)
+    return {i: _mismatch(field, target, f"{_shown_at(column, i)} ({named})", reason).message for i, reason in reasons.items()}
 
 
 def _misfit(value: Any, field: Field, target: str) -> str:
     return _mismatch(field, target, shown(value), _refusal([value], field.type)).message
-
-
-def _column_misfit(column: pa.ChunkedArray, place: int, field: Field, target: str) -> str:
-    reason = _conversion_refusal(column.slice(place, 1), field.type)
-    return _mismatch(field, target, f"{_shown_at(column, place)} ({_named(column.type)})", reason).message
 
 
 def bad_places(count: int, fits: Callable[[int, int], bool]) -> list[int]:
@@ -71,8 +73,8 @@ def bad_places(count: int, fits: Callable[[int, int], bool]) -> list[int]:
         if high - low == 1:
             bad.append(low)
             continue
-        middle = (low + high) // 2
-        pieces += [(middle, high), (low, middle)]
+        step = 1 if high - low <= _FEW else (high - low + 1) // 2
+        pieces += [(start, min(start + step, high)) for start in range(low, high, step)][::-1]
     return bad
 
 
@@ -203,7 +205,9 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataT
 
 def cast_column(column: pa.ChunkedArray, field: Field, target: str) -> pa.ChunkedArray:
     try:
-        return _converted(column, field.type)
+        converted = _converted(column, field.type)
+        _check_all(column, converted)
+        return converted
     except _CONVERSION_REFUSALS as error:
         bad = _first_refused(column, field.type)
         raise _mismatch(field, target, f"{bad} ({_named(column.type)})" if bad else _named(column.type), error) from error
@@ -221,11 +225,14 @@ def out_of_range(column: pa.ChunkedArray, type_: pa.DataType) -> dict[int, str]:
 
 def _converted(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     converted = pa.chunked_array([_cast(chunk, type_) for chunk in column.chunks], type_)
-    for given, taken in zip(column.chunks, converted.chunks, strict=True):
-        _check(given, taken)
     if _holds_text(type_):
         converted.validate(full=True)  # Arrow does not look whether text is UTF-8 before somebody reads it
     return converted
+
+
+def _check_all(column: pa.ChunkedArray, converted: pa.ChunkedArray) -> None:
+    for given, taken in zip(column.chunks, converted.chunks, strict=True):
+        _check(given, taken)
 
 
 def _holds_text(type_: pa.DataType) -> bool:
@@ -275,16 +282,15 @@ def value_at(column: pa.ChunkedArray, place: int) -> Any:
         return f"{value.value} as {value.type}"
 
 
-def _converts(column: pa.ChunkedArray, type_: pa.DataType) -> bool:
-    return _conversion_refusal(column, type_) is None
-
-
-def _conversion_refusal(column: pa.ChunkedArray, type_: pa.DataType) -> Exception | None:
+def _converts(column: pa.ChunkedArray, type_: pa.DataType, *, in_range: bool = True) -> bool:
+    """`in_range`: into values that the type has."""
     try:
-        _converted(column, type_)
-    except _CONVERSION_REFUSALS as error:
-        return error
-    return None
+        converted = _converted(column, type_)
+        if in_range:
+            _check_all(column, converted)
+    except _CONVERSION_REFUSALS:
+        return False
+    return True
 
 
 # --- errors -----------------------------------------------------------------------------------

@@ -60,9 +60,12 @@ def _from_frame(frame: Any, schema: Schema, target: str) -> Columns:
         _known_columns(frame.columns, schema, target)
     try:
         table = pa.table(frame)
-    except REFUSALS as error:
-        if not is_pandas:
-            raise TypeMismatch(f'cannot insert this {type(frame).__name__} into "{target}"', hint=_FORMS) from error
+    except MemoryError:
+        raise
+    except Exception as error:  # the frame is somebody else's code
+        if not is_pandas or not isinstance(error, REFUSALS):
+            reason = f"it gives no Arrow columns: {shown(error)}"
+            raise TypeMismatch(f'cannot insert this {type(frame).__name__} into "{target}": {reason}', hint=_FORMS) from error
         # a column of many types: as values, one by one, it fits or it is named
         return _from_columns({name: _objects(column) for name, column in frame.items()}, schema, target)
     return _from_table(table, schema, target)
