@@ -185,13 +185,16 @@ def test_a_function_that_hangs_fails_its_query_alone(open_database: Open) -> Non
         db.execute("SELECT hang(n - 16) AS x FROM other")
 
 
-@pytest.mark.parametrize("way", ["a loop in C", "an exit"])
+@pytest.mark.parametrize("way", ["a loop in C", "an exit", "closed sockets"])
 def test_a_function_that_takes_its_process_with_it_fails_its_query_alone(open_database: Open, way: str) -> None:
     def fatal(value: int) -> Any:
         if value != 8:
             return value
         if way == "an exit":
             os._exit(3)
+        if way == "closed sockets":
+            os.closerange(0, 64)
+            return value
         return sum(itertools.repeat(0))  # never gives the interpreter back
 
     db = open_database()
@@ -204,7 +207,8 @@ def test_a_function_that_takes_its_process_with_it_fails_its_query_alone(open_da
         db.advance(v)
         db.flush()
     assert sorted(other.result().to_pylist(), key=str) == [{"k": "a", "n": 24}, {"k": "b", "n": 9}]
-    with pytest.raises(FunctionFailed, match=r'function "fatal" failed on \(8\): it ended its process'):
+    place = "one of its rows, by closing the sockets of its process" if way == "closed sockets" else r"\(8\)"
+    with pytest.raises(FunctionFailed, match=rf'function "fatal" failed on {place}: it ended its process'):
         failing.result()
     states = {query["name"]: query["state"] for query in db.execute("SHOW QUERIES").to_pylist()}
     assert states == {"failing": "failed", "other": "running"}

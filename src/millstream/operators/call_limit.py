@@ -7,19 +7,24 @@ A call that goes on from row to row is never ended, however many rows there are.
 locks and sockets.  Code in C that never comes back can only be ended with its process; only a process that has a note to leave does
 that, for whoever finds the note to know which call it was.  Only the main thread gets signals: that is where Spark's workers run
 their tasks.  Elsewhere there is no limit.
+
+A function may also close the sockets over which its process would answer.  Such a process is ended, too, with its note left.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import math
+import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -40,9 +45,28 @@ class Process:
 
     note: Path | None = None  # where it says which call it is in; None: nobody would look
     owner: str = ""  # the query that calls
+    sockets: dict[int, int] = field(default_factory=dict)  # those it had before any function was called: descriptor and inode
 
 
 PROCESS = Process()
+
+
+def open_sockets() -> dict[int, int]:
+    """The sockets of this process, as far as the system lets us list them."""
+    found = {}
+    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        inode = _socket(int(name))
+        if inode is not None:
+            found[int(name)] = inode
+    return found
+
+
+def _socket(descriptor: int) -> int | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
 
 
 class CallLimit:
@@ -80,7 +104,15 @@ class CallLimit:
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._began), 1e-6), interval)
         if self._note is not None:
             faulthandler.cancel_dump_traceback_later()
+            if any(_socket(descriptor) != inode for descriptor, inode in PROCESS.sockets.items()):
+                self._end_process(self._note)
             self._note.unlink(missing_ok=True)
+
+    def _end_process(self, note: Path) -> NoReturn:
+        """It cannot answer any more; which of the rows it was that closed its sockets, nobody has seen."""
+        rows = "" if self._arguments is None else " one of its rows"
+        write_note(note, PROCESS.owner, f"{self._told}{rows}, by closing the sockets of its process", None)
+        os._exit(1)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()

@@ -94,3 +94,24 @@ def test_a_call_without_arguments_has_a_note_too(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(PROCESS, "note", tmp_path / "note")
     with CallLimit(60, "function f failed on", []):
         assert read_note(tmp_path / "note") == (PROCESS.owner, "function f failed on ()")
+
+
+CLOSES_ITS_SOCKETS = """
+import os, socket, sys
+from pathlib import Path
+import pyarrow as pa
+from millstream.operators.call_limit import PROCESS, CallLimit, open_sockets
+ours, others = socket.socketpair()
+PROCESS.note, PROCESS.sockets = Path(sys.argv[1]), open_sockets()
+with CallLimit(60, 'function "f" failed on', [pa.array([1])]):
+    socket.socket().close()
+assert not PROCESS.note.exists()
+with CallLimit(60, 'function "f" failed on', [pa.array([1])]):
+    os.closerange(0, 64)
+"""
+
+
+def test_a_process_whose_sockets_a_function_closes_is_ended_and_the_function_is_told(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    assert subprocess.run([sys.executable, "-c", CLOSES_ITS_SOCKETS, str(note)], check=False).returncode == 1
+    assert read_note(note) == ("", 'function "f" failed on one of its rows, by closing the sockets of its process')
