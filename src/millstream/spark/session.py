@@ -121,6 +121,12 @@ def keep_calls_out_of_logs() -> None:
     py4j = logging.getLogger("py4j")
     if py4j.level == logging.NOTSET:
         py4j.setLevel(logging.WARNING)
+    logging.getLogger().addFilter(_is_no_interrupt_of_py4j)
+
+
+def _is_no_interrupt_of_py4j(record: logging.LogRecord) -> bool:
+    """Ctrl-C while the JVM is asked something is raised to whoever asked; py4j tells it the root logger too, with its stack."""
+    return not (record.module == "java_gateway" and str(record.msg).startswith("KeyboardInterrupt"))
 
 
 @contextmanager
