@@ -69,6 +69,13 @@ def _socket(descriptor: int) -> int | None:
     return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
 
 
+def _has_lost_sockets() -> bool:
+    """Spark may give one of them another descriptor from task to task: it is lost when none is left."""
+    if all(_socket(descriptor) == inode for descriptor, inode in PROCESS.sockets.items()):
+        return False
+    return not set(PROCESS.sockets.values()) <= set(open_sockets().values())
+
+
 class CallLimit:
     """Entered around the calls of one batch; `row[0]` is the one that is being called.  `told` says which call it is.
 
@@ -104,7 +111,7 @@ class CallLimit:
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._began), 1e-6), interval)
         if self._note is not None:
             faulthandler.cancel_dump_traceback_later()
-            if any(_socket(descriptor) != inode for descriptor, inode in PROCESS.sockets.items()):
+            if _has_lost_sockets():
                 self._end_process(self._note)
             self._note.unlink(missing_ok=True)
 

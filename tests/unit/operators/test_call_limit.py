@@ -105,6 +105,9 @@ ours, others = socket.socketpair()
 PROCESS.note, PROCESS.sockets = Path(sys.argv[1]), open_sockets()
 with CallLimit(60, 'function "f" failed on', [pa.array([1])]):
     socket.socket().close()
+with CallLimit(60, 'function "f" failed on', [pa.array([1])]):
+    again = ours.dup()  # the same socket by another number
+    ours.close()
 assert not PROCESS.note.exists()
 with CallLimit(60, 'function "f" failed on', [pa.array([1])]):
     os.closerange(0, 64)
