@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.instant import BEGINNING, NEVER_BEFORE
-from millstream.state.frontier import ChunkDisorder, Frontier, frontiers_before, late_mask, needs_split
+from millstream.state.frontier import Frontier, frontiers_before, late_mask
 
 instants = st.integers(-30, 30) | st.integers(BEGINNING, BEGINNING + 5)
 starts = st.builds(Frontier, st.none() | instants, st.none() | instants, st.integers(0, 12))
@@ -24,6 +24,10 @@ def late_slow(ts: np.ndarray, start: Frontier) -> tuple[list[bool], int]:
     return late, frontier
 
 
+def after(ts: np.ndarray, start: Frontier) -> Frontier:
+    return start.after_rows(int(ts.max())) if len(ts) else start
+
+
 @given(arrivals, starts)
 def test_late_rows_are_those_at_or_behind_the_frontier_before_them(ts: np.ndarray, start: Frontier) -> None:
     late, end = late_slow(ts, start)
@@ -33,21 +37,14 @@ def test_late_rows_are_those_at_or_behind_the_frontier_before_them(ts: np.ndarra
 
 
 @given(arrivals, starts)
-def test_a_late_row_in_the_summary_does_not_move_the_frontier(ts: np.ndarray, start: Frontier) -> None:
-    assert start.after_chunk(ChunkDisorder.of(ts)).value == late_slow(ts, start)[1]
-
-
-@given(arrivals, starts)
-def test_a_chunk_needs_a_split_exactly_if_one_of_its_rows_is_late(ts: np.ndarray, start: Frontier) -> None:
-    assert needs_split(ChunkDisorder.of(ts), start) == any(late_slow(ts, start)[0])
+def test_late_rows_need_not_be_left_out_of_the_maximum(ts: np.ndarray, start: Frontier) -> None:
+    assert after(ts, start).value == late_slow(ts, start)[1]
 
 
 @given(arrivals, arrivals, starts)
 def test_chunks_one_after_the_other_are_one_chunk(first: np.ndarray, second: np.ndarray, start: Frontier) -> None:
-    whole = np.concatenate([first, second])
-    assert ChunkDisorder.of(first).then(ChunkDisorder.of(second)) == ChunkDisorder.of(whole)
-    between = start.after_chunk(ChunkDisorder.of(first))
-    assert late_mask(first, start).tolist() + late_mask(second, between).tolist() == late_mask(whole, start).tolist()
+    one_by_one = late_mask(first, start).tolist() + late_mask(second, after(first, start)).tolist()
+    assert one_by_one == late_mask(np.concatenate([first, second]), start).tolist()
 
 
 @given(starts, instants)

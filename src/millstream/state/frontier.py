@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from millstream.core.instant import NEVER_BEFORE, Micros
 
-_EMPTY_MIN, _EMPTY_MAX = (1 << 63) - 1, -(1 << 63)
-
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
@@ -48,9 +46,6 @@ class Frontier:
         """An advance that goes back changes nothing."""
         return replace(self, advanced=int(ts)) if ts > self.value else self
 
-    def after_chunk(self, chunk: ChunkDisorder) -> Frontier:
-        return self.after_rows(chunk.max_ts) if chunk.rows else self
-
     def to_json(self) -> dict[str, Micros | None]:
         """Without the slack, which is the stream's declaration, not its state."""
         return {"max_ts": self.max_ts, "advanced": self.advanced}
@@ -72,35 +67,3 @@ def frontiers_before(ts: npt.NDArray[np.int64], start: Frontier) -> npt.NDArray[
         by_rows = np.maximum.accumulate(ts[:-1]) - (start.slack_us + 1)
         np.maximum(before[1:], by_rows, out=before[1:])
     return before
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkDisorder:
-    """All that the driver needs to know of a chunk's timestamps to tell whether any of its rows is late.
-
-    `greatest_drop` is the furthest that a row lies behind the greatest ts before it in the chunk (0 if none does).
-    """
-
-    rows: int
-    min_ts: Micros
-    max_ts: Micros
-    greatest_drop: Micros
-
-    @staticmethod
-    def of(ts: npt.NDArray[np.int64]) -> ChunkDisorder:
-        if not len(ts):
-            return ChunkDisorder(0, _EMPTY_MIN, _EMPTY_MAX, 0)
-        drop = int((np.maximum.accumulate(ts) - ts).max())
-        return ChunkDisorder(len(ts), int(ts.min()), int(ts.max()), drop)
-
-    def then(self, later: ChunkDisorder) -> ChunkDisorder:
-        """The summary of this chunk followed by `later`."""
-        if not self.rows or not later.rows:
-            return later if not self.rows else self
-        drop = max(self.greatest_drop, later.greatest_drop, self.max_ts - later.min_ts)
-        return ChunkDisorder(self.rows + later.rows, min(self.min_ts, later.min_ts), max(self.max_ts, later.max_ts), drop)
-
-
-def needs_split(chunk: ChunkDisorder, start: Frontier) -> bool:
-    """True exactly if `late_mask` of the chunk's rows at `start` has a True."""
-    return chunk.rows > 0 and (chunk.min_ts <= start.value or chunk.greatest_drop > start.slack_us)

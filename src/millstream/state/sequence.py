@@ -25,7 +25,3 @@ def sequence_numbers(ingest_number: int, partition: int, partitions: int, rows: 
         raise ValueError(f"{rows} rows in one of {partitions} partitions are more than {1 << row_bits}: ingest them in smaller batches")
     first = (ingest_number << _LOW_BITS) | (partition << row_bits)
     return np.arange(first, first + rows, dtype=np.int64)
-
-
-def ingest_number_of(sequence_number: int) -> int:
-    return sequence_number >> _LOW_BITS

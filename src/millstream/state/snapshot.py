@@ -23,11 +23,6 @@ from millstream.state.fault import fault_point
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def snapshot_name(tick: int, bucket: int) -> str:
-    """Of the state of one bucket after a tick, below the query's snapshot directory."""
-    return f"{tick:09d}-{bucket}.npz"
-
-
 def prune_snapshots(directory: Path, keep: Collection[str]) -> int:
     """Removes a query's snapshots that no kept tick record names; returns how many."""
     gone = [path for path in directory.glob("*") if path.name not in keep]

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.core.errors import DataDamaged
 from millstream.state.location import Location
-from millstream.state.snapshot import load_arrays, prune_snapshots, save_arrays, snapshot_name
+from millstream.state.snapshot import load_arrays, prune_snapshots, save_arrays
 from unit.state.crash import run_until_killed
 
 
@@ -68,7 +68,7 @@ def test_a_cut_or_missing_snapshot_is_named(tmp_path: Path, cut: int) -> None:
 
 
 def test_snapshots_that_no_tick_names_go(tmp_path: Path) -> None:
-    names = [snapshot_name(tick, bucket) for tick in (8, 9) for bucket in (0, 1)]
+    names = [f"{tick}-{bucket}.npz" for tick in (8, 9) for bucket in (0, 1)]
     for name in names:
         save_arrays(tmp_path / name, {"a": np.arange(3)})
     assert prune_snapshots(tmp_path, names[2:]) == 2
