@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import millstream
-from millstream.runtime import engine
+from millstream.runtime import rounds
 from millstream.spark.session import create_session
 from report import goal, machine, write_table
 
@@ -67,7 +67,7 @@ def restarted(place: Path, how: str) -> float:
 
 
 def restart(place: Path, how: str) -> None:
-    engine.SNAPSHOT_TICKS = 1 << 60  # a snapshot after this one would take the place of that of the workload
+    rounds.SNAPSHOT_TICKS = 1 << 60  # a snapshot after this one would take the place of that of the workload
     spark = create_session("local[*]")
     with millstream.connect(spark=spark, tick_interval=None) as warm:  # Spark and its workers are up
         warm.execute("CREATE STREAM w (ts TIMESTAMP) TIMESTAMP BY ts")

@@ -69,6 +69,11 @@ class InlineRunner:
         except duckdb.Error as error:
             raise _ours(error, sql, [name for table in tables.values() for name in table.column_names]) from None
 
+    def beside(self) -> InlineRunner:
+        self._beside = InlineRunner()
+        self._beside._new_worker = self._new_worker
+        return self._beside
+
     def close(self) -> None:
         pass
 

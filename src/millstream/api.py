@@ -38,7 +38,7 @@ from millstream.core.errors import (
     TypeMismatch,
     did_you_mean,
 )
-from millstream.core.instant import NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
+from millstream.core.instant import LAST, NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse, parse_one
 from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
@@ -243,7 +243,7 @@ class Database:
 
     def tick_seconds(self) -> list[float]:
         """How long each of the last ticks took, up to a thousand of them."""
-        return [report.seconds for report in self._engine.reports]
+        return [report.seconds for report in self._engine.rounds.reports]
 
     def explain(self, sql: str) -> str:
         """The logical and the physical plan of a query."""
@@ -472,6 +472,27 @@ class Query:
         """What it, its operators and their queues have done since it was created or the database opened (docs/statistics.md)."""
         with self._engine.lock:
             return query_statistics(self._running)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether its windows still miss rows that had left the log when it was created."""
+        return self._running.is_partial
+
+    @property
+    def complete_from(self) -> Micros | None:
+        """The instant from which on its answer is complete; None: it is, or nobody can say when it will be (`is_partial` tells which)."""
+        return self._running.complete_from if self.is_partial and self._running.complete_from < LAST else None
+
+    def pause(self) -> None:
+        """It stands still, also when the database is opened again, until it is resumed; what it has not seen yet is kept for it."""
+        self._check_there()
+        self._database._statements.pause(self._running)
+
+    def resume(self) -> None:
+        """It goes on where it was paused, with a change at every instant that it has missed."""
+        self._check_there()
+        self._database._statements.resume(self._running)
+        self._database._ticker.wake()
 
     def stop(self) -> None:
         """The query runs no longer; what it answered can still be read.

@@ -17,7 +17,7 @@ from typing import Any
 
 from millstream.api import Database, connect
 from millstream.core.errors import MillstreamError
-from millstream.runtime import engine
+from millstream.runtime import rounds
 from millstream.spark import anchors
 from millstream.spark.executors import executor_ids
 from millstream.spark.session import create_session
@@ -107,7 +107,7 @@ class Driver(logging.Handler):
 
 
 def main(master: str) -> None:
-    engine.SNAPSHOT_TICKS = 4
+    rounds.SNAPSHOT_TICKS = 4
     anchors.REST_S = 1.0
     driver = Driver(master)
     say(done="ready")

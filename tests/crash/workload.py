@@ -17,7 +17,7 @@ from typing import Any
 from inline import open_inline
 from millstream.api import Database
 from millstream.core.instant import LAST, NEVER_BEFORE, to_micros
-from millstream.runtime import engine
+from millstream.runtime import rounds
 from millstream.state import delta_log, relation_log
 from millstream.state.changelog import Changelog
 from millstream.state.file_journal import FileJournal, FoundFile
@@ -53,7 +53,7 @@ LATER = {
 
 def tune() -> None:
     """Everything that happens seldom, often."""
-    engine.SNAPSHOT_TICKS, engine.KEPT_TICKS = 5, 3
+    rounds.SNAPSHOT_TICKS, rounds.KEPT_TICKS = 5, 3
     delta_log.CHECKPOINT_EVERY = 6
     delta_log._TABLE_PROPERTIES["delta.logRetentionDuration"] = "interval 0 seconds"
     relation_log._FEWEST_TO_FOLD = 4

@@ -21,6 +21,7 @@ MOST_GROWTH = {"files": 1.25, "disk": 1.25, "driver": 1.15, "jvm": 1.25, "worker
 
 @pytest.mark.nightly
 @pytest.mark.spark
+@pytest.mark.timeout(MINUTES * 60 + 900)
 def test_nothing_grows(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, str(WORKLOAD), str(tmp_path / "db"), str(MINUTES)], capture_output=True, text=True, timeout=MINUTES * 60 + 600

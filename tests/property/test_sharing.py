@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.core.instant import BEGINNING
-from millstream.runtime import engine as runtime_engine
+from millstream.runtime import rounds
 from property.engine_model import CELLS, DDL, QUERIES, REOPENINGS, WINDOWS, Bag, Row, StreamModel, WindowModel, sorted_by_time
 from property.engine_run import Engine, Run, engines, running
 from property.examples import examples
@@ -185,7 +185,7 @@ def test_every_query_answers_as_if_it_were_alone(
     history: list[tuple[str, Any]],
 ) -> None:  # fmt: skip
     models = {"s": StreamModel(slack), "t": StreamModel(slack)}
-    with running(engine, models) as run, patch.object(runtime_engine, "SNAPSHOT_TICKS", ticks_a_snapshot):
+    with running(engine, models) as run, patch.object(rounds, "SNAPSHOT_TICKS", ticks_a_snapshot):
         ddl = DDL.format(slack=slack, partition=partition) + ("" if retain is None else f" RETAIN {retain} MICROSECONDS")
         run.db.execute(ddl)
         run.db.execute(ddl.replace("STREAM s", "STREAM t"))

@@ -15,9 +15,9 @@ from millstream.core.instant import Micros
 from millstream.core.secrets import Options
 from millstream.language.cursor import Cursor
 from millstream.language.dialect import CqlParser
-from millstream.language.durations import parse_duration
+from millstream.language.durations import parse_duration, parse_timestamp
 from millstream.language.option_syntax import parse_source
-from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream, OnError
+from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream, OnError, Start
 
 Create = CreateStream | CreateRelation | CreateQuery | CreateSink
 Spans = dict[str, Span]
@@ -223,11 +223,22 @@ def _query(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateQuer
     spans: Spans = {}
     name = _own_name(cursor, "query", spans)
     retain_us = parse_duration(cursor, "RETAIN") if cursor.accept("RETAIN") else None
+    begin = cursor.span
+    start = _start(cursor) if cursor.accept("START") else None
+    spans["start"] = cursor.since(begin)
     cursor.expect("AS")
-    start = cursor.span
+    begin = cursor.span
     select = parser.parse_query()
-    spans["select"] = cursor.since(start)
-    return CreateQuery(name, select, if_not_exists, retain_us=retain_us, text=cursor.sql, spans=spans)
+    spans["select"] = cursor.since(begin)
+    return CreateQuery(name, select, if_not_exists, retain_us=retain_us, start=start, text=cursor.sql, spans=spans)
+
+
+def _start(cursor: Cursor) -> Start:
+    """Behind START."""
+    if cursor.accept("NOW"):
+        return "now"
+    cursor.expect("AT", hint="Write START NOW, or START AT TIMESTAMP '2024-01-31T12:00:00Z'.")
+    return parse_timestamp(cursor)
 
 
 def _sink(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateSink:

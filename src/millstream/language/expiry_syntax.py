@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import ParseError, did_you_mean
 from millstream.language.cursor import token_span
-from millstream.language.statements import CreateQuery, Explain, Select, Statement
+from millstream.language.statements import AlterSelect, CreateQuery, Explain, Select, Statement
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 
 
@@ -30,7 +30,7 @@ def with_expiry(statement: Statement, clause: list[Token], sql: str) -> Statemen
     if not clause:
         return statement
     match statement:
-        case CreateQuery() | Select():
+        case CreateQuery() | Select() | AlterSelect():
             return replace(statement, expiry=_named(clause, sql))
         case Explain():
             return replace(statement, statement=replace(statement.statement, expiry=_named(clause, sql)))
@@ -41,7 +41,7 @@ def with_expiry(statement: Statement, clause: list[Token], sql: str) -> Statemen
 def with_default_expiry(statement: Statement, default: Expiry) -> Statement:
     """A query keeps the strategy with which it was created: what a database's own default is not has to be said."""
     match statement:
-        case CreateQuery() | Select() if statement.expiry is None and default != DEFAULT_EXPIRY:
+        case CreateQuery() | Select() | AlterSelect() if statement.expiry is None and default != DEFAULT_EXPIRY:
             return replace(statement, expiry=default)
         case Explain():
             inner = with_default_expiry(statement.statement, default)

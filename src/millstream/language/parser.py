@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import MillstreamError, ParseError, Span, did_you_mean
 from millstream.core.secrets import secret_ranges
+from millstream.language.alter_syntax import parse_alter
 from millstream.language.change_syntax import At, parse_at, parse_delete, parse_insert, parse_update, split_at
 from millstream.language.create_syntax import parse_create, refuse_tables
 from millstream.language.cursor import Cursor, token_span
@@ -25,7 +26,7 @@ from millstream.language.strict_parser import SyntaxFailure
 
 _KINDS: dict[str, Kind] = {"STREAM": "stream", "RELATION": "relation", "QUERY": "query", "SINK": "sink"}
 _PLURALS: dict[str, Kinds] = {"STREAMS": "streams", "RELATIONS": "relations", "QUERIES": "queries", "SINKS": "sinks"}
-_OPENING_WORDS = ("SELECT", "WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_OPENING_WORDS = ("SELECT", "WITH", "CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
 _QUERY_WORDS = (
     "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER",
     "CROSS", "USING", "UNION", "INTERSECT", "EXCEPT", "BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "OVER", "PARTITION",
@@ -181,7 +182,8 @@ def _explain(cursor: Cursor, parser: CqlParser) -> Explain:
 
 _CHANGES: dict[str, Callable[[Cursor, CqlParser, At], Statement]] = {"INSERT": parse_insert, "UPDATE": parse_update, "DELETE": parse_delete}
 _RULES: dict[str, Callable[[Cursor, CqlParser], Statement]] = {
-    "CREATE": parse_create, "DROP": _drop, "SHOW": _show, "DESCRIBE": _describe, "DESC": _describe, "EXPLAIN": _explain,
+    "CREATE": parse_create, "ALTER": parse_alter, "DROP": _drop, "SHOW": _show,
+    "DESCRIBE": _describe, "DESC": _describe, "EXPLAIN": _explain,
 }  # fmt: skip
 
 

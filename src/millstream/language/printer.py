@@ -9,6 +9,9 @@ from sqlglot import exp
 from millstream.core.instant import Micros, format_duration
 from millstream.language.dialect import Cql
 from millstream.language.statements import (
+    AlterRetain,
+    AlterSelect,
+    AlterWindow,
     CreateQuery,
     CreateRelation,
     CreateSink,
@@ -18,6 +21,8 @@ from millstream.language.statements import (
     Drop,
     Explain,
     InsertValues,
+    Pause,
+    Resume,
     Select,
     Show,
     Statement,
@@ -33,9 +38,9 @@ def to_sql(statement: Statement) -> str:
         case CreateRelation():
             return _create_relation(statement)
         case CreateQuery():
-            retain = "" if statement.retain_us is None else f" RETAIN {format_duration(statement.retain_us)}"
+            terms = ("" if statement.retain_us is None else f" RETAIN {format_duration(statement.retain_us)}") + _start(statement)
             return (
-                f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)}{retain} AS {_query(statement.select)}{_expiry(statement)}"
+                f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)}{terms} AS {_query(statement.select)}{_expiry(statement)}"
             )
         case CreateSink():
             target = _source("INTO", statement.format, statement.options)
@@ -49,6 +54,16 @@ def to_sql(statement: Statement) -> str:
             return f"UPDATE {_name(statement.target)} SET {items}{_where(statement.where)}{_at(statement.at)}"
         case Select():
             return _query(statement.select)
+        case AlterWindow():
+            of = f"{_name(statement.of)} " if statement.of is not None else ""
+            return f"ALTER QUERY {_name(statement.name)} SET WINDOW {of}{_query(statement.window)}"
+        case AlterSelect():
+            return f"ALTER QUERY {_name(statement.name)} AS {_query(statement.select)}{_expiry(statement)}"
+        case AlterRetain():
+            retain = "FOR EVER" if statement.retain_us is None else format_duration(statement.retain_us)
+            return f"ALTER QUERY {_name(statement.name)} SET RETAIN {retain}"
+        case Pause() | Resume():
+            return f"ALTER QUERY {_name(statement.name)} {type(statement).__name__.upper()}"
         case Drop():
             return f"DROP {statement.kind.upper()} {'IF EXISTS ' if statement.if_exists else ''}{_name(statement.name)}"
         case Show():
@@ -87,7 +102,13 @@ def _create_relation(statement: CreateRelation) -> str:
     return head + _source("FROM", statement.format, statement.options)
 
 
-def _expiry(statement: CreateQuery | Select) -> str:
+def _start(statement: CreateQuery) -> str:
+    if statement.start is None:
+        return ""
+    return " START NOW" if statement.start == "now" else f" START AT {instant_text(statement.start)}"
+
+
+def _expiry(statement: CreateQuery | Select | AlterSelect) -> str:
     return f" WITH EXPIRY {statement.expiry}" if statement.expiry is not None else ""
 
 

@@ -16,10 +16,13 @@ from sqlglot import exp
 from millstream.core.errors import Span
 from millstream.core.instant import Micros
 from millstream.core.secrets import Options
+from millstream.language.nodes import StreamWindow
 from millstream.plan.expiry import Expiry
 
 Kind = Literal["stream", "relation", "query", "sink"]
 Kinds = Literal["streams", "relations", "queries", "sinks"]
+Start = Literal["now"] | Micros
+"""From where on a query answers that is created late: see semantics.md."""
 OnError = Literal["reject", "fail"]
 """What becomes of a row that a stream cannot take: it is kept aside, or whoever brought it fails."""
 
@@ -76,6 +79,7 @@ class CreateQuery(_Statement):
     if_not_exists: bool = False
     expiry: Expiry | None = None
     retain_us: Micros | None = None
+    start: Start | None = None  # None: where its inputs are, with what they retain in its windows
 
     @property
     def select_text(self) -> str:
@@ -126,6 +130,45 @@ class Select(_Statement):
 
 
 @dataclass(frozen=True)
+class AlterWindow(_Statement):
+    """Another window for what is called `of` in the query; None: for the only thing that has one."""
+
+    name: str
+    window: StreamWindow
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class AlterSelect(_Statement):
+    """Another question, with an answer of the same columns."""
+
+    name: str
+    select: exp.Query
+    expiry: Expiry | None = None
+
+
+@dataclass(frozen=True)
+class AlterRetain(_Statement):
+    """None: for ever."""
+
+    name: str
+    retain_us: Micros | None
+
+
+@dataclass(frozen=True)
+class Pause(_Statement):
+    name: str
+
+
+@dataclass(frozen=True)
+class Resume(_Statement):
+    name: str
+
+
+Alter = AlterWindow | AlterSelect | AlterRetain | Pause | Resume
+
+
+@dataclass(frozen=True)
 class Drop(_Statement):
     kind: Kind
     name: str
@@ -160,5 +203,5 @@ class Explain(_Statement):
 
 Statement = (
     CreateStream | CreateRelation | CreateQuery | CreateSink | InsertValues | DeleteFrom | UpdateSet
-    | Select | Drop | Show | Describe | Explain
+    | Select | Drop | Show | Describe | Explain | Alter
 )  # fmt: skip

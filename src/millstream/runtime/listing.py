@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from millstream.core.errors import MillstreamError
-from millstream.core.instant import NEVER_BEFORE, UNITS, Micros, format_duration, format_instant
+from millstream.core.instant import LAST, NEVER_BEFORE, UNITS, Micros, format_duration, format_instant
 from millstream.core.schema import Field, type_name
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.runtime.engine import Engine
@@ -54,11 +54,19 @@ def list_queries(engine: Engine) -> pa.Table:
             "answer": pa.array(["stream" if query.is_stream else "relation" for query in queries], pa.string()),
             "state": pa.array([state for state, _ in standing], pa.string()),
             "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
+            "complete_from": pa.array([_complete_from(query) for query in queries], pa.string()),
             "changes": pa.array([_changes(query) for query in queries], pa.int64()),
             "reason": pa.array([reason for _, reason in standing], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
         }
     )
+
+
+def _complete_from(query: RunningQuery) -> str | None:
+    """None: its answer is complete."""
+    if not query.is_partial:
+        return None
+    return "unknown" if query.complete_from == LAST else format_instant(query.complete_from)
 
 
 def list_sinks(engine: Engine, sinks: Sinks) -> pa.Table:

@@ -35,15 +35,15 @@ def folded(changes: pa.Table, at: Micros | None) -> pa.Table:
 
 def undone(now: pa.Table, later: pa.Table) -> pa.Table:
     """The relation before the changes `later` made it what it is `now`."""
-    back = later.select(list(range(2, later.num_columns))).rename_columns(_positions(now))
-    rows = pa.concat_tables([now.rename_columns(_positions(now)), back])
+    back = by_position(later.select(list(range(2, later.num_columns))))
+    rows = pa.concat_tables([by_position(now), back])
     sign = np.concatenate([np.ones(now.num_rows, np.int8), -later.column(1).to_numpy()])
-    return _renamed(net_rows(_one_batch(rows), sign), now.column_names)
+    return _renamed(net_rows(one_batch(rows), sign), now.column_names)
 
 
 def _net(changes: pa.Table) -> pa.Table:
     rows = changes.select(list(range(2, changes.num_columns)))
-    kept = net_rows(_one_batch(rows.rename_columns(_positions(rows))), changes.column(1).to_numpy())
+    kept = net_rows(one_batch(by_position(rows)), changes.column(1).to_numpy())
     return _renamed(kept, rows.column_names)
 
 
@@ -54,15 +54,16 @@ def _until(changes: pa.Table, at: Micros | None) -> pa.Table:
     return changes.slice(0, int(np.searchsorted(instants, at, side="right")))
 
 
-def _positions(table: pa.Table) -> list[str]:
-    return [f"c{i}" for i in range(table.num_columns)]
+def by_position(table: pa.Table) -> pa.Table:
+    """With names that do not repeat."""
+    return table.rename_columns([f"c{i}" for i in range(table.num_columns)])
 
 
 def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.Table:
     return pa.Table.from_batches([rows]).rename_columns(names)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
     schema = Schema(tuple(Field(field.name, field.type) for field in table.schema))
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else SignedBatch.empty(schema).rows

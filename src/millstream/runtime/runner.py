@@ -23,6 +23,10 @@ class Runner(Protocol):
         """Spark SQL over tables in memory, for questions that are answered once; `functions` may be called in it."""
         ...
 
+    def beside(self) -> Runner:
+        """Another one with worker processes of its own, which leaves some of the cores to this one."""
+        ...
+
     def close(self) -> None:
         """Nothing waits any longer for workers that are not there; what can be run is run as before."""
         ...

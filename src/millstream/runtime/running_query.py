@@ -7,17 +7,25 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
+import pyarrow as pa
+
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import Field
+from millstream.core.signed_batch import Signs
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, learns_by_input, plan_id, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
-from millstream.state.changelog import Changelog, OutputFile
+from millstream.state.changelog import Beginning, Changelog, OutputFile
 
-State = Literal["running", "waiting", "stopped", "failed"]
+State = Literal["running", "waiting", "paused", "stopped", "failed"]
+LaneName = Literal["front", "beside"]
+"""Which worker processes have its caches (rounds.py)."""
+Start = Literal["now"] | Micros | None
+"""From where on a query created late answers: None, where its inputs are, with the past in its windows; "now", likewise, without the past;
+an instant of the past, from there."""
 
 SESSION = "session-"
 """How the incarnations of queries without a name of their own begin: they end with the session, or when they are stopped."""
@@ -39,6 +47,16 @@ class SnapshotRef:
     def from_json(fields: Sequence[str]) -> SnapshotRef:
         stem, at, buckets, plan = fields
         return SnapshotRef(stem, int(at), int(buckets), plan)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is said of a query beside what it asks."""
+
+    retain_us: Micros | None = None  # how long its changes are kept one by one; None: for ever
+    start: Start = None
+    is_paused: bool = False
+    altered: Beginning | None = None  # where it was when it was given another plan, the last time
 
 
 @dataclass
@@ -107,6 +125,15 @@ class _PlanFacts:
         return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late)
 
 
+@dataclass(frozen=True)
+class Switch:
+    """From the answer of one plan to that of another, at the frontier `at`: rows by position, and +1 or -1 for each."""
+
+    at: Micros
+    rows: pa.RecordBatch
+    signs: Signs
+
+
 @dataclass
 class RunningQuery:
     name: str
@@ -117,7 +144,8 @@ class RunningQuery:
     buckets: int
     added: float  # seconds of the engine's clock: when it was created, or the database opened
     created_at: Micros = NEVER_BEFORE  # the frontier at that moment
-    retain_us: Micros | None = None  # how long its changes are kept one by one; None: for ever
+    terms: Terms = field(default_factory=Terms)
+    complete_from: Micros = NEVER_BEFORE  # before, its windows miss rows that had left the log when it was created; LAST: nobody can say
     at: Micros = NEVER_BEFORE
     started: bool = False  # its first tick is committed
     snapshot: SnapshotRef | None = None
@@ -127,6 +155,14 @@ class RunningQuery:
     rows_since_snapshot: int = 0
     ticks_since_snapshot: int = 0
     stopped: bool = False  # until the database is opened again
+    paused: bool = False  # until somebody lets it go on
+    lane: LaneName = "front"
+    is_busy: bool = False  # workers are at it, and the lock is not held
+    is_switching: bool = False  # it was given another plan, and its changes so far are still those of the old one
+    owes: Switch | None = None  # ... then, how its answer changes with the next instant; None: not known yet
+    wants_snapshot: bool = False  # with its next round
+    last_seconds: float = 0.0  # of a worker, in its last round
+    heavy_rounds: int = 0  # in a row
     dropped: bool = False
     error: MillstreamError | None = None
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
@@ -144,12 +180,37 @@ class RunningQuery:
         return not self.incarnation.startswith(SESSION)
 
     @property
+    def identity(self) -> str:
+        """Its own from its creation on, whatever plans it gets."""
+        return self.incarnation.partition(".")[0]
+
+    @property
+    def retain_us(self) -> Micros | None:
+        return self.terms.retain_us
+
+    @property
+    def begins_at(self) -> Micros:
+        """Where its present plan has begun, or has to."""
+        return self.created_at if self.terms.altered is None else self.terms.altered.at
+
+    @property
+    def ignores_before(self) -> Micros:
+        """Rows of streams before this instant do not exist for it."""
+        return self.created_at + 1 if self.terms.start == "now" and self.created_at > NEVER_BEFORE else NEVER_BEFORE
+
+    @property
+    def is_partial(self) -> bool:
+        return self.at < self.complete_from
+
+    @property
     def state(self) -> State:
         """Its own; it may still wait for another query (`Engine.standing`)."""
         if self.error is not None:
             return "failed"
         if self.stopped:
             return "stopped"
+        if self.paused:
+            return "paused"
         return "waiting" if self.waits_for else "running"
 
     @property
@@ -198,6 +259,14 @@ class RunningQuery:
     @property
     def fields(self) -> tuple[Field, ...]:
         return answer_fields(self.bound, self.plan)
+
+    def adopt(self, other: RunningQuery, owed: Switch | None) -> None:
+        """From now on it has the plan and the caches of the other."""
+        self.incarnation, self.bound, self.plan, self.terms = other.incarnation, other.bound, other.plan, other.terms
+        self.complete_from, self.buckets, self.lane, self.waits_for = other.complete_from, other.buckets, other.lane, other.waits_for
+        self.fed, self.snapshot, self.looks_back = other.fed, None, self.started
+        self.rows_since_snapshot = self.ticks_since_snapshot = 0
+        self.is_switching, self.owes, self.stats = owed is not None, owed, QueryStats()
 
     def followed_to(self) -> Micros:
         """Every sink has the changes up to here."""

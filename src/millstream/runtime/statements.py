@@ -6,19 +6,22 @@ database's and on disk.  So a statement that fails leaves nothing behind.
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
+from sqlglot import exp
 
 from millstream.core.errors import InstantPassed, InUse, MillstreamError, NotSupported, Span, StorageFailed, TypeMismatch
 from millstream.core.instant import LAST, Micros
-from millstream.core.schema import type_from_name, type_name
+from millstream.core.schema import Field, type_from_name, type_name
 from millstream.core.secrets import hide_in_sql
 from millstream.language import statements as ast
+from millstream.language.alter_syntax import with_window
 from millstream.language.catalog import SYSTEM_STREAM, Catalog, Entry, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.expiry_syntax import with_default_expiry
 from millstream.language.parser import parse_one
@@ -32,9 +35,10 @@ from millstream.runtime.engine import Engine
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams, rejected_rows
 from millstream.runtime.once import reads_only_finished, run_once
 from millstream.runtime.relations import Moment, effective_instant
-from millstream.runtime.running_query import SESSION, RunningQuery
+from millstream.runtime.running_query import SESSION, RunningQuery, Terms, inputs_of
 from millstream.runtime.sinks.sinks import Sinks, resolved_options
 from millstream.state.catalog_file import CatalogEntry, CatalogFile
+from millstream.state.changelog import Beginning
 
 
 class SourceManager(Protocol):
@@ -62,12 +66,13 @@ class Statements:
         self._relations = engine.relations
         self.sinks = Sinks(engine)
         self._anonymous = 0
+        self._defining = threading.RLock()  # held by whoever changes the catalog, also while others may have the engine's
         self.catalog = Catalog.of_a_database()
 
     def reopen(self) -> None:
         """Everything that the catalog on disk names, as it was."""
         for saved in self._file.entries:
-            self._define(parse_one(saved.sql), saved.id, reopening=True)
+            self._define(parse_one(saved.sql), saved, reopening=True)
         # what was dropped just before a crash goes now: it must not be found by something new of the same name
         self._engine.location.sweep(
             streams={stream.name for stream in self.catalog.streams},
@@ -82,12 +87,15 @@ class Statements:
 
     def run(self, statement: ast.Statement) -> RunningQuery | pa.Table | None:
         statement = with_default_expiry(statement, self._expiry)
-        with self._engine.lock:
+        defines = not isinstance(statement, ast.Show | ast.Describe | ast.Explain | ast.InsertValues | ast.DeleteFrom | ast.UpdateSet)
+        with self._defining if defines else nullcontext(), self._engine.lock:
             match statement:
                 case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink():
                     return self._create(statement)
                 case ast.Drop():
                     self._drop(statement)
+                case ast.AlterWindow() | ast.AlterSelect() | ast.AlterRetain() | ast.Pause() | ast.Resume():
+                    return self._alter(statement)
                 case ast.Select():
                     return self._select(statement)
                 case ast.InsertValues() | ast.DeleteFrom() | ast.UpdateSet():
@@ -113,7 +121,7 @@ class Statements:
 
     def function(self, function: PythonFunction) -> None:
         """Queries from now on may call it; saved ones that waited for it go on."""
-        with self._engine.lock:
+        with self._defining, self._engine.lock:
             catalog = self.catalog.with_function(function)
             waiting = [query for query in self._engine.queries.values() if function.name.lower() in query.waits_for]
             completed = [(query, self._completed(query, catalog)) for query in waiting]
@@ -123,7 +131,7 @@ class Statements:
 
     def _completed(self, query: RunningQuery, catalog: Catalog) -> Compiled:
         """The plan of a query that waits, with the functions that are there now."""
-        saved = self._saved(query.incarnation)
+        saved = self._saved(query)
         for name, declared in saved.functions.items():
             found = catalog.functions.get(name)
             if found is not None and type_name(found.type) != declared:
@@ -135,8 +143,8 @@ class Statements:
         assert isinstance(statement, ast.CreateQuery)
         return self._compiled(statement, replace(catalog, functions={**_absent(saved), **catalog.functions}))
 
-    def _saved(self, incarnation: str) -> CatalogEntry:
-        return next(saved for saved in self._file.entries if str(saved.id) == incarnation)
+    def _saved(self, query: RunningQuery) -> CatalogEntry:
+        return next(saved for saved in self._file.entries if str(saved.id) == query.identity)
 
     def stream(self, name: str) -> StreamEntry:
         """One that its user may feed and move."""
@@ -192,13 +200,13 @@ class Statements:
         before = self.catalog
         calls = functions_in(statement.select, before.functions) if isinstance(statement, ast.CreateQuery) else {}
         try:
-            with self._file.adding(to_sql(statement), {name: type_name(function.type) for name, function in calls.items()}) as number:
-                return self._define(statement, number, reopening=False)
+            with self._file.adding(to_sql(statement), _types(calls)) as saved:
+                return self._define(statement, saved, reopening=False)
         except BaseException:
             self.catalog = before
             raise
 
-    def _define(self, statement: ast.Statement, number: int, *, reopening: bool) -> RunningQuery | None:
+    def _define(self, statement: ast.Statement, saved: CatalogEntry, *, reopening: bool) -> RunningQuery | None:
         match statement:
             case ast.CreateStream():
                 self.catalog = self.catalog.with_stream(statement)
@@ -207,7 +215,7 @@ class Statements:
                 self.catalog = self.catalog.with_relation(statement)
                 self._open_relation(self.catalog.relation(statement.name), reopening=reopening)
             case ast.CreateQuery():
-                return self._open_query(statement, str(number), reopening=reopening)
+                return self._open_query(statement, saved, reopening=reopening)
             case ast.CreateSink():
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
@@ -245,15 +253,20 @@ class Statements:
                 self._engine.location.drop_relation(entry.name)
             raise
 
-    def _open_query(self, statement: ast.CreateQuery, incarnation: str, *, reopening: bool) -> RunningQuery:
+    def _open_query(self, statement: ast.CreateQuery, saved: CatalogEntry, *, reopening: bool) -> RunningQuery:
         # no function outlives its program: a query that calls some waits until they are registered again
-        known = replace(self.catalog, functions=_absent(self._saved(incarnation))) if reopening else self.catalog
+        known = replace(self.catalog, functions=_absent(saved)) if reopening else self.catalog
         compiled = self._compiled(statement, known)
         self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
+        altered = None if saved.altered_at is None else Beginning(*saved.altered_at)
+        terms = Terms(statement.retain_us, statement.start, saved.paused, altered)
         add = self._engine.add_query if reopening else self._engine.create_query
-        return add(self.catalog.query(statement.name).name, incarnation, compiled.bound, compiled.physical, statement.retain_us)
+        with _placed(statement, "start"):
+            return add(self.catalog.query(statement.name).name, saved.incarnation, compiled.bound, compiled.physical, terms)
 
-    def _compiled(self, statement: ast.Select | ast.CreateQuery | ast.Explain, catalog: Catalog | None = None) -> Compiled:
+    def _compiled(
+        self, statement: ast.Select | ast.CreateQuery | ast.Explain | ast.AlterSelect, catalog: Catalog | None = None
+    ) -> Compiled:
         return compile_query(
             statement.select, catalog or self.catalog, statement.text, rules_off=self._rules_off, expiry=statement.expiry
         )  # fmt: skip
@@ -297,6 +310,94 @@ class Statements:
             ways += ["drop " + ", ".join(name for name in users if name not in unnamed)] if len(users) > len(unnamed) else []
             hint = " and ".join(ways) + " first."
             raise InUse(f'"{entry.name}" is in use by {", ".join(users)}', hint=hint[0].upper() + hint[1:])
+
+    # --- queries that change
+
+    def _alter(self, statement: ast.Alter) -> RunningQuery:
+        entry = self.catalog.query(statement.name, statement.place("name"), statement.text)
+        query = self._engine.queries[entry.name]
+        match statement:
+            case ast.Pause():
+                self.pause(query)
+            case ast.Resume():
+                self.resume(query)
+            case ast.AlterRetain():
+                self._alter_retain(query, statement)
+            case ast.AlterWindow():
+                self._alter_select(query, statement, with_window(self._created(query), statement), None)
+            case ast.AlterSelect():
+                self._alter_select(query, statement, statement.select, statement.expiry)
+        return query
+
+    def pause(self, query: RunningQuery) -> None:
+        """It stands still until it is resumed, also when the database is opened again meanwhile."""
+        with self._defining, self._engine.lock:
+            self._engine.pause_query(query)
+            self._note_pause(query, paused=True)
+
+    def resume(self, query: RunningQuery) -> None:
+        with self._defining, self._engine.lock:
+            self._note_pause(query, paused=False)
+            self._engine.resume_query(query)
+
+    def _note_pause(self, query: RunningQuery, *, paused: bool) -> None:
+        if query.is_saved:
+            self._file.change(replace(self._saved(query), paused=paused))
+
+    def _created(self, query: RunningQuery) -> ast.CreateQuery:
+        """The statement that would make it as it is now."""
+        statement = parse_one(self._saved(query).sql)
+        assert isinstance(statement, ast.CreateQuery)
+        return statement
+
+    def _alter_retain(self, query: RunningQuery, statement: ast.AlterRetain) -> None:
+        created = replace(self._created(query), retain_us=statement.retain_us)
+        self._file.change(replace(self._saved(query), sql=to_sql(created)))
+        query.terms = replace(query.terms, retain_us=statement.retain_us)
+
+    def _alter_select(self, query: RunningQuery, statement: ast.Alter, select: exp.Query, expiry: Expiry | None) -> None:
+        """The new question takes the place of the old one if it gives an answer of the same columns."""
+        created = self._created(query)
+        calls = functions_in(select, self.catalog.functions)
+        if isinstance(statement, ast.AlterSelect):
+            self._compiled(statement)  # what is wrong with it is wrong in the text that was typed
+        changed = parse_one(to_sql(replace(created, select=select, expiry=expiry or created.expiry)))
+        assert isinstance(changed, ast.CreateQuery)
+        compiled = self._compiled(changed)
+        self._check_same_answer(query, compiled, statement)
+        saved = self._saved(query)
+        self._check_reads_only_older(query, compiled, saved, statement)
+        successor = replace(saved, sql=to_sql(changed), functions=_types(calls), version=saved.version + 1)
+
+        def save(altered: Beginning | None) -> None:
+            self._file.change(replace(successor, altered_at=None if altered is None else (altered.at, altered.complete_from)))
+
+        with _placed(statement, "name"):
+            self._engine.alter_query(query, successor.incarnation, compiled.bound, compiled.physical, save)
+
+    def _check_same_answer(self, query: RunningQuery, compiled: Compiled, statement: ast.Alter) -> None:
+        """Who follows a query relies on its columns."""
+        kinds = {True: "a stream", False: "a relation"}
+        if compiled.bound.is_stream != query.is_stream:
+            message = f'query "{query.name}" answers with {kinds[query.is_stream]}, and would with {kinds[not query.is_stream]}'
+        elif compiled.fields != query.fields:
+            message = f'query "{query.name}" has the columns {_listed(query.fields)}, and would have {_listed(compiled.fields)}'
+        else:
+            return
+        hint = "Drop it and create it again, or create another one beside it."
+        raise TypeMismatch(message, hint=hint, span=statement.place("select") or statement.place("name"), sql=statement.text)
+
+    def _check_reads_only_older(self, query: RunningQuery, compiled: Compiled, saved: CatalogEntry, statement: ast.Alter) -> None:
+        """What it reads must be there before it when the database is opened again; and nothing reads itself."""
+        older = {parse_one(each.sql).name.lower() for each in self._file.entries if each.id < saved.id}  # type: ignore[union-attr]
+        younger = [name for name in inputs_of(compiled.physical) if name.lower() not in older and name != SYSTEM_STREAM.name]
+        if younger:
+            raise NotSupported(
+                f'query "{query.name}" is older than "{younger[0]}" and cannot read it',
+                hint="Drop it and create it again.",
+                span=statement.place("select"),
+                sql=statement.text,
+            )
 
     # --- questions and changes
 
@@ -368,7 +469,9 @@ class Statements:
 
 
 @contextmanager
-def _placed(statement: ast.CreateSink | ast.Drop | ast.InsertValues | ast.UpdateSet, part: str) -> Iterator[None]:
+def _placed(
+    statement: ast.CreateSink | ast.CreateQuery | ast.Drop | ast.InsertValues | ast.UpdateSet | ast.Alter, part: str
+) -> Iterator[None]:
     """Errors of those who know no text get the place of this part of the statement."""
     try:
         yield
@@ -387,6 +490,14 @@ def _refuse_system(entry: Entry, span: Span | None = None, sql: str | None = Non
             span=span,
             sql=sql,
         )
+
+
+def _types(calls: Mapping[str, PythonFunction]) -> dict[str, str]:
+    return {name: type_name(function.type) for name, function in calls.items()}
+
+
+def _listed(fields: Sequence[Field]) -> str:
+    return "(" + ", ".join(map(str, fields)) + ")"
 
 
 def _absent(saved: CatalogEntry) -> dict[str, PythonFunction]:

@@ -128,17 +128,18 @@ class InputLog(Protocol):
 Logs = Mapping[str, InputLog]
 
 
-def span_forward(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
+def span_forward(query: RunningQuery, logs: Logs, frontier: Micros, most_rows: int | None = None) -> Span:
     """From where the query is to `frontier`, or as far as a bounded number of rows carries it."""
     if not query.started:
-        return _first_span(query, logs, frontier)
+        return first_span(query, logs, frontier)
     frontier = max(frontier, query.at)  # it may have answered for the beginning of time before there was any frontier
+    frontier = min(frontier, query.at + 1) if query.is_switching else frontier
     after = {name: query.fed[name] for name in query.inputs}
     chunks, fed = {}, {}
     for name in query.inputs:
         # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
         new = [chunk for chunk in logs[name].chunks_after(query.at) if chunk.min_seq > after[name]]
-        taken, bound = _bounded(new, query.at)
+        taken, bound = _bounded(new, query.at, most_rows or MOST_ROWS)
         chunks[name] = tuple(taken)
         fed[name] = max((chunk.max_seq for chunk in taken), default=after[name])
         frontier = min(frontier, bound)
@@ -159,27 +160,26 @@ def span_replay(query: RunningQuery, logs: Logs) -> Span:
 
 def can_look_back(query: RunningQuery, logs: Logs) -> bool:
     """Whether its caches can be had from what the logs hold now, without any snapshot."""
-    if query.history_us is None:
-        return all(log.whole_from == NEVER_BEFORE for log in logs.values())
-    return all(log.whole_from <= query.at - query.history_us for log in logs.values())
+    since = _since(query, query.at, query.history_us)
+    return all(log.whole_from <= since[name] for name, log in logs.items())
 
 
-def _first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
+def first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     """A query created before any event tells everything from the beginning; one created later looks back as far as its
     windows reach, and begins with its answer at the frontier of that moment."""
-    if query.created_at == NEVER_BEFORE:
+    if query.begins_at == NEVER_BEFORE:
         since = _since(query, NEVER_BEFORE, None)
         chunks, fed = _all_after(logs, since)
         return Span(
             query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since),
             Rebuild(None),
         )  # fmt: skip
-    since = _since(query, query.created_at, query.history_us, whole_relations=True)
-    chunks, fed = _all_after(logs, since)
+    since = _since(query, query.begins_at, query.history_us, whole_relations=True)
+    chunks, fed = _all_after(logs, since, query.begins_at)
     emit: Literal["net", "nothing"] = "nothing" if query.is_stream else "net"
     # snapshotted at once: what a later replay would start from may have left the log by then
     return Span(
-        query, NEVER_BEFORE, query.created_at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), Rebuild(None), emit,
+        query, NEVER_BEFORE, query.begins_at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), Rebuild(None), emit,
         snapshot=True,
     )  # fmt: skip
 
@@ -189,31 +189,51 @@ def _since(query: RunningQuery, at: Micros, reach: Micros | None, *, whole_relat
 
     What a relation holds adds up from all of its changes.
     """
-    bound = NEVER_BEFORE if reach is None else max(at - reach, NEVER_BEFORE)
+    bound = max(NEVER_BEFORE if reach is None else at - reach, query.ignores_before)
     return {name: NEVER_BEFORE if whole_relations and source.retracts else bound for name, source in query.inputs.items()}
 
 
-def _all_after(logs: Logs, since: Mapping[str, Micros]) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
-    """All chunks with rows at or after these instants, and the last sequence number among them."""
-    chunks = {name: tuple(logs[name].chunks_after(instant - 1)) for name, instant in since.items()}
+def _all_after(
+    logs: Logs, since: Mapping[str, Micros], upto: Micros = GONE_NEVER
+) -> tuple[dict[str, tuple[ChunkInfo, ...]], dict[str, int]]:
+    """All chunks with rows at or after these instants, and the last sequence number among them; without those at the end that have only
+    rows after `upto`."""
+    chunks = {name: tuple(_reaching(logs[name].chunks_after(instant - 1), upto)) for name, instant in since.items()}
     return chunks, {name: max((chunk.max_seq for chunk in found), default=-1) for name, found in chunks.items()}
+
+
+def _reaching(chunks: Sequence[ChunkInfo], upto: Micros) -> Sequence[ChunkInfo]:
+    """As `_bounded`, the chunks of one ingest stay together."""
+    end = max((place for place, chunk in enumerate(chunks, 1) if chunk.min_ts <= upto), default=0)
+    last_seq = max((chunk.max_seq for chunk in chunks[:end]), default=-1)
+    while end < len(chunks) and chunks[end].min_seq <= last_seq:
+        last_seq, end = max(last_seq, chunks[end].max_seq), end + 1
+    return chunks[:end]
 
 
 def _whole_from(logs: Logs, names: Iterable[str]) -> dict[str, Micros]:
     return {name: logs[name].whole_from for name in names}
 
 
-def _bounded(chunks: Sequence[ChunkInfo], at: Micros) -> tuple[Sequence[ChunkInfo], Micros]:
-    """A prefix of about MOST_ROWS rows, and the greatest frontier for which it holds every row.
+def backlog(query: RunningQuery, logs: Logs) -> int:
+    """How many rows lie between what it has seen and the end of what it reads."""
+    since = _since(query, query.begins_at, query.history_us, whole_relations=True)
+    if query.started:
+        since = dict.fromkeys(query.inputs, query.at + 1)
+    return sum(chunk.rows for name, instant in since.items() for chunk in logs[name].chunks_after(instant - 1))
+
+
+def _bounded(chunks: Sequence[ChunkInfo], at: Micros, most_rows: int) -> tuple[Sequence[ChunkInfo], Micros]:
+    """A prefix of about so many rows, and the greatest frontier for which it holds every row.
 
     The chunks of one ingest stay together: sequence numbers tell what has been fed, and theirs interleave.
     """
-    if sum(chunk.rows for chunk in chunks) <= MOST_ROWS:
+    if sum(chunk.rows for chunk in chunks) <= most_rows:
         return chunks, GONE_NEVER
     rows, last_seq = 0, -1
     for i, chunk in enumerate(chunks[:-1]):
         rows, last_seq = rows + chunk.rows, max(last_seq, chunk.max_seq)
-        bound = min(later.min_ts for later in chunks[i + 1 :]) - 1 if rows >= MOST_ROWS else at
+        bound = min(later.min_ts for later in chunks[i + 1 :]) - 1 if rows >= most_rows else at
         if bound > at and chunks[i + 1].min_seq > last_seq:
             return chunks[: i + 1], bound
     return chunks, GONE_NEVER
@@ -238,7 +258,7 @@ class TickRun:
         self._shared = shared
         self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
         self._outcomes: list[Outcome] = []
-        self._exchange_dir = str(location.exchange_dir / str(tick))
+        self.exchange_dir = str(location.exchange_dir / str(tick))
 
     def run(self, spans: Sequence[Span]) -> list[Outcome]:
         outcomes = {span.query.incarnation: Outcome(span) for span in spans}
@@ -262,7 +282,7 @@ class TickRun:
         self.stores |= {result.bucket: result.stores for result in self._runner.run_stage(tasks)}
 
     def _stage_task(self, bucket: int, fragments: tuple[FragmentTask, ...]) -> StageTask:
-        return StageTask(self._database, self._tick, bucket, self._exchange_dir, fragments, self._live, self._scheduler)
+        return StageTask(self._database, self._tick, bucket, self.exchange_dir, fragments, self._live, self._scheduler)
 
     def _run_stage(self, stage: int, outcomes: Sequence[Outcome], splits: dict[str, tuple[str, ...]]) -> None:
         fragments = tuple(task for outcome in outcomes for task in self._fragment_tasks(stage, outcome, splits))
@@ -374,7 +394,7 @@ class TickRun:
         bounds = [len(chunks) * i // parts for i in range(parts + 1)]
         directory = str(self._location.stream_dir(stream))
         return [
-            MapTask(0, buckets, directory, chunks[low:high], tuple(by_name.items()), self._exchange_dir) for low, high in pairwise(bounds)
+            MapTask(0, buckets, directory, chunks[low:high], tuple(by_name.items()), self.exchange_dir) for low, high in pairwise(bounds)
         ]
 
 

@@ -55,6 +55,7 @@ class Ticker:
         self._engine.streams.advance_idle()
         while not self._stopping.is_set() and self._engine.tick() is not None:
             pass
+        self._engine.let_others_go_on()
 
     def _loop(self) -> None:
         assert self._interval_s is not None

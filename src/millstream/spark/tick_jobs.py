@@ -39,14 +39,23 @@ _BUCKET_VARIABLE = "MILLSTREAM_BUCKET"
 
 
 class SparkRunner:
-    def __init__(self, spark: SparkSession, buckets: int) -> None:
+    def __init__(self, spark: SparkSession, buckets: int, tasks_at_once: int | None = None) -> None:
+        """`tasks_at_once` None: as many as there are cores."""
         self._spark = spark
         self._context = spark.sparkContext
-        self.parallelism = max(1, self._context.defaultParallelism)
+        self.parallelism = tasks_at_once or max(1, self._context.defaultParallelism)
         self._buckets = buckets
         self._anchors = Anchors(self._context)
         self._processes = BucketProcesses(str(self._context.applicationId))
         self._jobs = Jobs(self._context)
+        self._tasks_at_once = tasks_at_once
+        self._beside: SparkRunner | None = None
+
+    def beside(self) -> SparkRunner:
+        """Spark takes no core away from a task that has one: so that one is free for our tasks, theirs may not have all of them."""
+        if self._beside is None:
+            self._beside = SparkRunner(self._spark, self._buckets, max(1, self.parallelism // 2))
+        return self._beside
 
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
         try:
@@ -60,9 +69,13 @@ class SparkRunner:
             return self._jobs.run(lambda: run_around(tasks, self._run_stage))
 
     def _run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        return self._collect(worker_process.run_stage, [(task.bucket, task) for task in tasks])
+        at_once = self._tasks_at_once or len(tasks)
+        parts = [tasks[start : start + at_once] for start in range(0, len(tasks), at_once)]
+        return [result for part in parts for result in self._collect(worker_process.run_stage, [(task.bucket, task) for task in part])]
 
     def close(self) -> None:
+        if self._beside is not None:
+            self._beside.close()
         self._jobs.close()
         self._processes.leave()
 

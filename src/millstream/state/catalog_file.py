@@ -2,6 +2,8 @@
 
 {"next_id": 3, "statements": [{"id": 1, "sql": "CREATE STREAM ..."}, {"id": 2, "sql": "CREATE QUERY ...", "functions": {"f": "INT"}}]}
 
+A query that was altered has the statement that would make it as it is now, how often that was, and where it was at the last time.
+
 Of the Python functions that a statement calls the file holds names and types; the functions themselves end with the program.
 Secrets in OPTIONS stand in it as they were given, so that only its owner may read it.
 """
@@ -26,6 +28,14 @@ class CatalogEntry:
     id: int
     sql: str
     functions: Mapping[str, str] = field(default_factory=dict)  # name -> type
+    version: int = 0
+    altered_at: tuple[int, int] | None = None  # the instant, and that from which its windows are complete
+    paused: bool = False
+
+    @property
+    def incarnation(self) -> str:
+        """Of the caches of a query: other plans have other ones."""
+        return f"{self.id}.{self.version}" if self.version else str(self.id)
 
 
 class CatalogFile:
@@ -41,11 +51,11 @@ class CatalogFile:
 
     def append(self, sql: str, functions: Mapping[str, str] | None = None) -> int:
         """Adds a statement at the end and returns its id, which is never used again."""
-        with self.adding(sql, functions) as number:
-            return number
+        with self.adding(sql, functions) as entry:
+            return entry.id
 
     @contextmanager
-    def adding(self, sql: str, functions: Mapping[str, str] | None = None) -> Iterator[int]:
+    def adding(self, sql: str, functions: Mapping[str, str] | None = None) -> Iterator[CatalogEntry]:
         """The statement is there from here on, unless what is done inside fails.
 
         How the file looks without it is written beforehand: taking it back takes no space, which may be what is missing.
@@ -54,11 +64,15 @@ class CatalogFile:
         with Replacement(self._path, _written(before, entry.id + 1), mode=_MODE) as without:
             self._replace([*before, entry], entry.id + 1)
             try:
-                yield entry.id
+                yield entry
             except BaseException:
                 without.put()
                 self._entries = before
                 raise
+
+    def change(self, entry: CatalogEntry) -> None:
+        """Another entry in the place of that with the same id."""
+        self._replace([entry if each.id == entry.id else each for each in self._entries], self._next_id)
 
     def remove(self, ids: Sequence[int]) -> None:
         missing = set(ids) - {entry.id for entry in self._entries}
@@ -71,8 +85,13 @@ class CatalogFile:
 
 
 def _written(entries: Sequence[CatalogEntry], next_id: int) -> bytes:
-    statements = [{"id": entry.id, "sql": entry.sql, **({"functions": entry.functions} if entry.functions else {})} for entry in entries]
-    return sealed(json.dumps({"next_id": next_id, "statements": statements}, indent=1).encode())
+    return sealed(json.dumps({"next_id": next_id, "statements": [_encoded(entry) for entry in entries]}, indent=1).encode())
+
+
+def _encoded(entry: CatalogEntry) -> dict[str, Any]:
+    """Without what is not said of most."""
+    more = {"functions": entry.functions, "version": entry.version, "altered_at": entry.altered_at, "paused": entry.paused}
+    return {"id": entry.id, "sql": entry.sql, **{key: value for key, value in more.items() if value}}
 
 
 def _read(path: Path) -> tuple[int, list[CatalogEntry]]:
@@ -83,5 +102,11 @@ def _read(path: Path) -> tuple[int, list[CatalogEntry]]:
 
 
 def _decoded(content: dict[str, Any]) -> tuple[int, list[CatalogEntry]]:
-    entries = [CatalogEntry(int(entry["id"]), str(entry["sql"]), dict(entry.get("functions", {}))) for entry in content["statements"]]
-    return int(content["next_id"]), entries
+    return int(content["next_id"]), [_entry(each) for each in content["statements"]]
+
+
+def _entry(saved: dict[str, Any]) -> CatalogEntry:
+    at, complete_from = saved.get("altered_at", (None, None))
+    altered_at = None if at is None else (int(at), int(complete_from))
+    functions, version, paused = dict(saved.get("functions", {})), int(saved.get("version", 0)), bool(saved.get("paused", False))
+    return CatalogEntry(int(saved["id"]), str(saved["sql"]), functions, version, altered_at, paused)

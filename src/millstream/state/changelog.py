@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
 
 import numpy as np
@@ -35,17 +36,25 @@ from millstream.state.output_file import DIFF, INSTANT, OutputFile, output_colum
 from millstream.state.retired_files import GRACE_S
 from millstream.state.timed_table import TimedTable
 
-__all__ = ["Changelog", "OutputFile", "output_columns", "write_output"]
+__all__ = ["Beginning", "Changelog", "OutputFile", "output_columns", "write_output"]
 
 _PUBLISHED = "tick"
-_BEGAN = "began"
+_BEGAN, _COMPLETE_FROM = "began", "complete_from"
 _FEWEST_TO_FOLD = 10_000
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a query began: at which instant, and from which on its windows hold all that they should."""
+
+    at: Micros = NEVER_BEFORE
+    complete_from: Micros = NEVER_BEFORE
 
 
 class Changelog:
     """Driver-side; all methods may be called from any thread."""
 
-    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int, began: Callable[[], Micros]) -> None:
+    def __init__(self, table: TimedTable[OutputFile], fields: Sequence[Field], after_tick: int, began: Callable[[], Beginning]) -> None:
         self.directory = table.directory
         self.columns = output_columns([field.name for field in fields])
         self._fields = tuple(fields)
@@ -55,7 +64,8 @@ class Changelog:
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no change at or after this instant has been dropped
         self.folded_to: Micros = state.get("folded_to", NEVER_BEFORE)  # changes before this instant are no longer known one by one
         self._base_rows: int = state.get("base_rows", 0)
-        self.began: Micros = state.get(_BEGAN, NEVER_BEFORE) if table.log.version else began()
+        told = Beginning(state.get(_BEGAN, NEVER_BEFORE), state.get(_COMPLETE_FROM, NEVER_BEFORE))
+        self.began = told if table.log.version else began()
         if table.log.version == 0:
             # a query of this name may have been dropped; its ticks are not ours to publish
             table.commit(self._state(), [], {_PUBLISHED: after_tick})
@@ -69,12 +79,12 @@ class Changelog:
         fields: Sequence[Field],
         *,
         after_tick: int = -1,
-        began: Callable[[], Micros] = lambda: NEVER_BEFORE,
+        began: Callable[[], Beginning] = Beginning,
     ) -> Changelog:
         """Opens the changelog, creating it if there is none.
 
         `fields` carry the names that the user sees, which may repeat.  A new changelog begins after `after_tick`, the last
-        tick at the time, and remembers for the query at which instant it `began`: that is asked only then.
+        tick at the time, and remembers for the query where it `began`: that is asked only then.
 
         Call `sweep` once the outputs of all recorded ticks are published.
         """
@@ -271,7 +281,8 @@ class Changelog:
         return [write_output(self.directory, [batch], self.columns)]
 
     def _state(self) -> dict[str, int]:
-        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows, _BEGAN: self.began}
+        began = {_BEGAN: self.began.at, _COMPLETE_FROM: self.began.complete_from}
+        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows, **began}
 
     def _nothing(self) -> pa.Table:
         return self._table.log.schema.empty_table()

@@ -140,13 +140,13 @@ def test_a_backlog_in_several_ticks(db: Database, clock: ManualClock) -> None:
     for i in range(5):
         db.insert("s", [(i * SECOND, i)])
     engine = db._engine
-    committed = engine._commit
+    committed = engine.rounds._commit
 
     def slowly(outcomes: Any) -> None:
         clock.seconds += 1.0
         committed(outcomes)
 
-    with patch.object(tick, "MOST_ROWS", 2), patch.object(engine, "_commit", slowly):
+    with patch.object(tick, "MOST_ROWS", 2), patch.object(engine.rounds, "_commit", slowly):
         db.flush()
     assert db.query("q").stats()["changes"] == 4
     assert delay(db, "q") == {"mean": pytest.approx((1 + 1 + 2 + 2) / 4), "max": 2.0}

@@ -11,7 +11,7 @@ import pytest
 from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.core.errors import InstantPassed
-from millstream.runtime import engine
+from millstream.runtime import rounds, upkeep
 from millstream.state import changelog
 from millstream.state.location import Location
 from unit.runtime.manual_clock import ManualClock
@@ -22,7 +22,7 @@ ROWS_A_TICK, TICKS = 10, 60
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots and folding at once, not only when they are worth it."""
-    monkeypatch.setattr(engine, "SNAPSHOT_TICKS", 1)
+    monkeypatch.setattr(rounds, "SNAPSHOT_TICKS", 1)
     monkeypatch.setattr(changelog.Changelog.fold, "__kwdefaults__", {"fewest": 1})
 
 
@@ -141,7 +141,7 @@ def test_files_are_put_in_order_also_where_nobody_ticks_but_the_user(tmp_path: P
         files = []
         for number in range(40):
             db.insert("s", [(number * 10, 1)])
-            clock.seconds += engine.MAINTAIN_S / 4
+            clock.seconds += upkeep.MAINTAIN_S / 4
             db.flush()
             files.append(len(db._engine.streams["s"].log._table.index))
         assert max(files) < 12

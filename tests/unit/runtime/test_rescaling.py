@@ -10,7 +10,7 @@ import pytest
 from inline import open_inline
 from millstream.api import Database
 from millstream.core.errors import PlanChanged
-from millstream.runtime import engine
+from millstream.runtime import rounds
 
 DDL = "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts PARTITION BY k RETAIN 5 MICROSECONDS"
 QUERIES = {
@@ -28,7 +28,7 @@ def rows(start: int, count: int) -> list[tuple[int, str, int]]:
 
 @pytest.fixture(autouse=True)
 def _snapshots_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "SNAPSHOT_TICKS", 1)
+    monkeypatch.setattr(rounds, "SNAPSHOT_TICKS", 1)
 
 
 def insert(db: Database, start: int, count: int) -> None:

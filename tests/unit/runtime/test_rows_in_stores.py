@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from inline import InlineRunner, open_inline
-from millstream.runtime import engine
+from millstream.runtime import rounds
 
 
 def test_rows_that_are_read_for_a_longer_window_are_there_once(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_window_by_count_lives_in_the_rows_of_a_larger_one(tmp_path: Path) -> 
 def test_a_window_by_count_may_hold_rows_for_longer_than_the_log(tmp_path: Path) -> None:
     """A later query answers from what the log retains, and does not take away what the window holds, nor does the loss of caches."""
     runner = InlineRunner()
-    with patch.object(engine, "SNAPSHOT_TICKS", 0), open_inline(tmp_path, buckets=1, runner=runner) as db:
+    with patch.object(rounds, "SNAPSHOT_TICKS", 0), open_inline(tmp_path, buckets=1, runner=runner) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, v INT, w INT) TIMESTAMP BY ts RETAIN 10 MICROSECONDS")
         db.execute("CREATE QUERY old AS SELECT v FROM s [ROWS 3]")
         for ts in (1, 2, 100):

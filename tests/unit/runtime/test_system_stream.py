@@ -203,7 +203,7 @@ def test_it_is_kept_for_an_hour(db: Database, clock: ManualClock) -> None:
     clock.seconds = 2 * UNITS["HOUR"] / SECOND
     feed(db, 2)
     with db._engine.lock:
-        db._engine._run_tick([db._engine.queries["m"]], snapshot=True)  # replays start here: nothing before is needed
+        db._engine.rounds.run([db._engine.queries["m"]], snapshot=True)  # replays start here: nothing before is needed
     db._engine.maintain()
     assert rows_in_log(db) < 2 * first
 

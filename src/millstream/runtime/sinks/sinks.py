@@ -83,7 +83,7 @@ class Sinks:
         given = resolved_options(f'sink "{entry.name}"', entry.options)
         # an object store's options are passed on as they are written
         options = Options({key if format_ == "delta" and key.lower() != "path" else key.lower(): value for key, value in given.items()})
-        owner = f"{self._engine.location.id}:{entry.name.lower()}:{query.incarnation}"
+        owner = f"{self._engine.location.id}:{entry.name.lower()}:{query.identity}"
         return SinkTarget(entry.name, format_, options, owner, query.fields)
 
 
