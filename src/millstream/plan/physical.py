@@ -23,7 +23,7 @@ from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall, JoinKey, Match, SetKind, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
 from millstream.plan.python_function import PythonFunction
-from millstream.plan.window import WindowSpec
+from millstream.plan.window import TimeWindow, WindowSpec
 
 
 @dataclass(frozen=True)
@@ -349,6 +349,22 @@ def receives(node: Exec) -> tuple[ReceiveExec, ...]:
 def windows(node: Exec) -> tuple[WindowSpec, ...]:
     here = (node.spec,) if isinstance(node, WindowExec) else ()
     return here + tuple(spec for child in inputs(node) for spec in windows(child))
+
+
+def keeps_nothing(plan: PhysicalPlan) -> bool:
+    """Whether every row goes its way alone, and for ever: then what it gives does not depend on those before."""
+    return all(_keeps_nothing(fragment.root) for fragment in plan.fragments)
+
+
+def _keeps_nothing(node: Exec) -> bool:
+    match node:
+        case WindowExec():
+            alone = node.spec.grows_only and isinstance(node.spec, TimeWindow) and node.spec.enters_on_arrival
+        case SourceExec():
+            alone = not node.retracts
+        case _:
+            alone = isinstance(node, ReceiveExec | FilterExec | ProjectExec | UnionExec)
+    return alone and all(map(_keeps_nothing, inputs(node)))
 
 
 def learns_by_input(node: Exec) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from millstream.core.errors import ClusterFailed, InstantPassed, MillstreamError, NotSupported, StorageFailed
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions
+from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, keeps_nothing
 from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
@@ -100,7 +100,7 @@ class Engine:
             last = self.rounds.ticks.last
             # not the last number: one that no record has is used again after a restart
             after_tick = -1 if last is None else last.tick
-            began = partial(self._beginning, name, plan, terms)
+            began = partial(self._beginning, name, bound, plan, terms)
             changelog = Changelog.open(self.location, name, answer_fields(bound, plan), after_tick=after_tick, began=began)
             query = RunningQuery(
                 name, incarnation, bound, plan, changelog, self.location.buckets, self.stands.clock.seconds(), changelog.began.at, terms,
@@ -114,7 +114,7 @@ class Engine:
             self.queries[name] = query
             return query
 
-    def _beginning(self, name: str, plan: PhysicalPlan, terms: Terms) -> Beginning:
+    def _beginning(self, name: str, bound: BoundQuery, plan: PhysicalPlan, terms: Terms) -> Beginning:
         """Of a query that is created now."""
         inputs = inputs_of(plan)
         frontier = self.stands.frontier_over(inputs)
@@ -126,7 +126,7 @@ class Engine:
             )
         if isinstance(terms.start, int):
             self._check_known_then(name, inputs, at)
-        return Beginning(at, NEVER_BEFORE if terms.start == "now" else self._complete_from(plan, at))
+        return Beginning(at, NEVER_BEFORE if terms.start == "now" else self._complete_from(bound, plan, at))
 
     def _check_known_then(self, name: str, inputs: Mapping[str, SourceExec], at: Micros) -> None:
         """What relations and answers were at an instant of the past is known as long as their changes are."""
@@ -139,7 +139,9 @@ class Engine:
                 kept = format_instant(known)
                 raise InstantPassed(f'query "{name}" cannot start at {format_instant(at)}: "{source.name}" keeps its past from {kept}')
 
-    def _complete_from(self, plan: PhysicalPlan, at: Micros) -> Micros:
+    def _complete_from(self, bound: BoundQuery, plan: PhysicalPlan, at: Micros) -> Micros:
+        if bound.is_stream and keeps_nothing(plan):
+            return NEVER_BEFORE
         logs = self.stands.logs_of(inputs_of(plan))
         return complete_from(plan, logs, {name: self.queries[name].complete_from for name in logs if name in self.queries}, at)
 
@@ -204,16 +206,25 @@ class Engine:
         """Another plan for it, with an answer of the same columns; `save` makes it so on disk.  If anything fails, nothing has changed."""
         with self.lock:
             self._beside.await_idle(query)
+            self._bring_up(query)
             if query.error is not None:
                 raise query.error
             query.publish()
-            altered = Beginning(query.at, self._complete_from(plan, query.at)) if query.started else None
+            altered = Beginning(query.at, self._complete_from(bound, plan, query.at)) if query.started else None
             other = self._with_other_plan(query, incarnation, bound, plan, altered)
             owed = self._difference(query, other) if query.started else None
             save(altered)
             self.rounds.leave_lane(query)
             query.adopt(other, owed)
             self.committed.notify_all()
+
+    def _bring_up(self, query: RunningQuery) -> None:
+        """To where its inputs are, with all that it reads: what happens to it then does not depend on when ticks were."""
+        for inner in self.stands.inner(query):
+            self._bring_up(inner)
+        while query.state == "running" and query.lane == "front" and self.stands.is_due(query):
+            self._settle(query)
+            self.rounds.run([query])
 
     def _with_other_plan(
         self, query: RunningQuery, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, altered: Beginning | None

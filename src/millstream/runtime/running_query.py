@@ -14,7 +14,7 @@ from millstream.core.instant import LAST, NEVER_BEFORE, Micros
 from millstream.core.schema import Field
 from millstream.core.signed_batch import Signs
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, learns_by_input, plan_id, sources, windows
+from millstream.plan.physical import PhysicalPlan, SourceExec, keeps_nothing, learns_by_input, plan_id, sources, windows
 from millstream.plan.window import WindowSpec
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
@@ -118,11 +118,12 @@ class _PlanFacts:
     id: str
     inputs: dict[str, SourceExec]
     may_be_late: bool
+    keeps_nothing: bool
 
     @staticmethod
     def of(plan: PhysicalPlan) -> _PlanFacts:
         late = any(learns_by_input(fragment.root) for fragment in plan.fragments)
-        return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late)
+        return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late, keeps_nothing(plan))
 
 
 @dataclass(frozen=True)
@@ -238,6 +239,8 @@ class RunningQuery:
     @property
     def history_us(self) -> Micros | None:
         """How far back a new query has to look; None: to the beginning."""
+        if self.is_stream and self._known.keeps_nothing:
+            return 0  # it owes no element of the past
         lengths = [spec.history_us for spec in self._windows]
         return None if None in lengths else max((length for length in lengths if length is not None), default=0)
 
