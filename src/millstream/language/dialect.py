@@ -14,10 +14,12 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.core.errors import ParseError, WindowInvalid
+from millstream.language.as_of_syntax import parse_as_of
 from millstream.language.cursor import Cursor, token_span
 from millstream.language.expression_parser import ExpressionParser
 from millstream.language.generator import CqlGenerator
 from millstream.language.join_syntax import opens_timed_clause, parse_timed_join
+from millstream.language.nodes import AsOf
 from millstream.language.window_syntax import parse_window
 
 E = TypeVar("E", bound=exp.Expr)
@@ -29,6 +31,7 @@ class CqlParser(ExpressionParser):
     def reset(self) -> None:
         super().reset()
         self._to_stream: tuple[str, bool] | None = None
+        self._as_of: AsOf | None = None
 
     def expression(self, instance: E, token: Token | None = None, comments: list[str] | None = None) -> E:
         node = super().expression(instance, token, comments)
@@ -67,6 +70,9 @@ class CqlParser(ExpressionParser):
                 if table.args.get("stream_window"):
                     raise WindowInvalid("a stream takes one window only", span=span, sql=self.sql)
                 table.set("stream_window", window)
+            if isinstance(table, exp.Table) and self._as_of is not None:
+                table.set("as_of", self._as_of)
+                self._as_of = None
             self._mark(table, start)
         return table
 
@@ -76,6 +82,7 @@ class CqlParser(ExpressionParser):
         return parse_timed_join(Cursor(self)) or super()._parse_join(*args, **kwargs)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        self._as_of = parse_as_of(Cursor(self)) or self._as_of
         is_pivot = self._curr.text.upper() in ("PIVOT", "UNPIVOT") and self._next.token_type == TokenType.L_PAREN
         return None if is_pivot or opens_timed_clause(Cursor(self)) else super()._parse_table_alias(*args, **kwargs)
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from millstream.core.errors import StreamNotFound, WindowInvalid
+from millstream.core.errors import NotSupported, StreamNotFound, WindowInvalid
 from millstream.core.schema import Field
 from millstream.language.bound_select import BoundSelect
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
@@ -78,6 +78,9 @@ def _item(item: exp.Expr, catalog: Catalog, queries: Queries, sql: str) -> tuple
 def _table(table: exp.Table, catalog: Catalog, sql: str) -> tuple[BoundSelect, Scope]:
     if not isinstance(table.this, exp.Identifier):
         raise not_supported("a table function", table, sql)
+    if (as_of := table.args.get("as_of")) is not None:
+        hint = "Ask once, with SELECT: a query that stands has an answer at every instant."
+        raise NotSupported("AS OF is for questions that are answered once", hint=hint, span=span_of(as_of), sql=sql)
     entry = catalog.find(table.name, span_of(table.this), sql)
     if isinstance(entry, SinkEntry):
         raise StreamNotFound(f'"{entry.name}" is a sink and cannot be read', span=span_of(table.this), sql=sql)
@@ -91,6 +94,12 @@ def _table(table: exp.Table, catalog: Catalog, sql: str) -> tuple[BoundSelect, S
         return BoundSelect(scan, columns, has_window=False, grows_only=False), scope
     spec = bind_window(window, scope) if window is not None else TimeWindow.unbounded()
     return BoundSelect(Window(scan, spec), columns, has_window=window is not None, grows_only=spec.grows_only), scope
+
+
+def stream_scope(stream: StreamEntry) -> Scope:
+    """For a window of it alone."""
+    _, columns = _scan(stream)
+    return Scope((Source(stream.name, f'stream "{stream.name}"', columns),), "")
 
 
 def _scan(entry: StreamEntry | RelationEntry | QueryEntry) -> tuple[Scan, tuple[Visible, ...]]:

@@ -7,7 +7,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from millstream.core.instant import format_duration
 from millstream.language.column_names import number_suffix
-from millstream.language.nodes import StreamWindow, WindowEdge
+from millstream.language.nodes import AsOf, StreamWindow, WindowEdge
 from millstream.plan.window import instant_text
 
 
@@ -15,6 +15,7 @@ class CqlGenerator(SparkGenerator):
     TRANSFORMS = {
         **SparkGenerator.TRANSFORMS,
         StreamWindow: lambda self, window: self.streamwindow_sql(window),
+        AsOf: lambda self, as_of: self.asof_sql(as_of),
         WindowEdge: lambda self, edge: self.windowedge_sql(edge),
         exp.BitwiseLeftShift: lambda self, shift: self.binary(shift, "<<"),
         exp.BitwiseRightShift: lambda self, shift: self.binary(shift, ">>"),
@@ -22,8 +23,12 @@ class CqlGenerator(SparkGenerator):
         exp.Select: lambda self, select: self.select_sql(select),  # as it was written: QUALIFY stays
     }
 
+    def asof_sql(self, as_of: AsOf) -> str:
+        instant = as_of.args.get("instant")
+        return "AS OF NOW" if instant is None else f"AS OF {instant_text(instant)}"
+
     def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-        window = self.sql(expression, "stream_window")
+        window = " ".join(filter(None, (self.sql(expression, "stream_window"), self.sql(expression, "as_of"))))
         return super().table_sql(expression, sep=f" {window}{sep}" if expression.alias and window else sep) + (
             f" {window}" if window and not expression.alias else ""
         )

@@ -1,6 +1,7 @@
 """What CQL adds to SQL's syntax tree: windows behind a table, and ISTREAM/DSTREAM/RSTREAM around the select list.
 
 FROM trades [RANGE 5 MINUTES] AS t      exp.Table(..., stream_window=StreamWindow(kind="range", ...))
+FROM trades AS OF NOW                   exp.Table(..., as_of=AsOf())
 FROM (SELECT ...) [NOW] AS t            exp.Subquery(..., stream_window=StreamWindow(kind="now"))
 SELECT ISTREAM(DISTINCT a AS x, b)      exp.Select(expressions=[a AS x, b], distinct=..., to_stream="istream")
 
@@ -34,6 +35,12 @@ class WindowEdge(exp.Expression):
     """An end of a BEGIN/END window: a fixed instant, or `NOW - back_us` (back_us = 0: NOW itself)."""
 
     arg_types = {"instant": False, "back_us": False}
+
+
+class AsOf(exp.Expression):
+    """An instant behind a table; without one, NOW: as far as what it names is final."""
+
+    arg_types = {"instant": False}
 
 
 class OverFunction(exp.Expression):

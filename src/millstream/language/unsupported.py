@@ -30,7 +30,7 @@ _SELECT = {
     "qualify",
 }
 _SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
-_TABLE = {"this", "alias", "stream_window"}
+_TABLE = {"this", "alias", "stream_window", "as_of"}
 _GROUP = {"expressions", "all", "grouping_sets", "cube", "rollup"}
 _CLAUSES = {
     "laterals": "LATERAL VIEW", "sort": "SORT BY", "cluster": "CLUSTER BY",

@@ -1,4 +1,5 @@
-"""Questions that are answered once: over relations, query results, late rows and dead letters only, by Spark SQL itself.
+"""Questions that are answered once, by Spark SQL itself: over relations, query results, late rows and dead letters, as they are or AS OF an
+instant of the past, and over what streams held AS OF an instant.
 
 What is sent to Spark is not quite what the user wrote: names of tables are replaced, the rest is printed anew.  An error
 points into the text that was sent and is moved here to the same words of the user's.
@@ -7,6 +8,7 @@ points into the text that was sent and is moved here to the same words of the us
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import pyarrow as pa
@@ -14,11 +16,11 @@ from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token
 
-from millstream.core.errors import MillstreamError, NotSupported, Span
+from millstream.core.errors import MillstreamError, NotSupported, Span, WindowInvalid
 from millstream.language.catalog import Catalog, StreamEntry
 from millstream.language.cursor import token_span
 from millstream.language.dialect import Cql
-from millstream.language.nodes import StreamWindow
+from millstream.language.nodes import AsOf, StreamWindow
 from millstream.language.spans import span_of
 from millstream.runtime.runner import Runner
 
@@ -26,25 +28,41 @@ PARTS = ("late", "rejected")
 """Tables that every stream has beside its rows: `trades.late`, `trades.rejected`."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a name stands for in such a question."""
+
+    name: str
+    part: str | None  # late, rejected
+    as_of: AsOf | None
+    window: StreamWindow | None
+
+
 def reads_only_finished(select: exp.Expr, catalog: Catalog) -> bool:
-    """True if no stream's rows are read: then there is nothing to wait for, and the answer is a table."""
+    """True if no rows of a stream are read that are still to come: then there is nothing to wait for, and the answer is a table."""
+    if select.find(AsOf) is not None:
+        return True
     if select.find(StreamWindow) is not None:
         return False  # behind a stream it is a question that stays; behind anything else the binder knows what to say
     tables = _tables(select)
     return bool(tables) and not any(_is_live(table, catalog) for table in tables)
 
 
-def run_once(
-    select: exp.Expr, catalog: Catalog, contents: Callable[[str, str | None], pa.Table], runner: Runner, sql: str | None = None
-) -> pa.Table:
+def run_once(select: exp.Expr, catalog: Catalog, contents: Callable[[Asked], pa.Table], runner: Runner, sql: str | None = None) -> pa.Table:
     """`sql` is the text that `select` was read from: errors underline their place in it."""
     _refuse_to_stream(select, sql)
     tree = select.copy()
     tables: dict[str, pa.Table] = {}
-    for i, table in enumerate(_tables(tree)):
+    for i, (table, written) in enumerate(zip(_tables(tree), _tables(select), strict=True)):
         name, part = _name_and_part(table)
         view = f"_millstream_{i}"
-        tables[view] = contents(name, part)
+        _refuse_live(written, catalog, sql)
+        try:
+            tables[view] = contents(Asked(name, part, table.args.get("as_of"), table.args.get("stream_window")))
+        except MillstreamError as error:
+            if error.span is None:
+                error.span, error.sql = span_of(written.args.get("as_of")) or span_of(written.this), sql
+            raise
         alias = table.alias or (part or name)
         table.replace(exp.alias_(exp.to_table(view), alias, table=True))
     try:
@@ -52,6 +70,20 @@ def run_once(
     except MillstreamError as error:
         error.sql, error.span = sql, _same_words(error.sql, error.span, sql)
         raise
+
+
+def _refuse_live(table: exp.Table, catalog: Catalog, sql: str | None) -> None:
+    """Beside something AS OF an instant, a stream alone or a subquery with a window would be a question that stays."""
+    name, _ = _name_and_part(table)
+    entry = catalog.find(name, span_of(table.this), sql)
+    if table.args.get("as_of") is None and _is_live(table, catalog):
+        hint = "Write AS OF NOW behind it, or an instant."
+        raise NotSupported(
+            f'stream "{entry.name}" goes on, and this question is answered once', hint=hint, span=span_of(table.this), sql=sql
+        )
+    window = table.args.get("stream_window")
+    if window is not None and not isinstance(entry, StreamEntry):
+        raise WindowInvalid(f'"{entry.name}" takes no window here', hint="Windows are for streams.", span=span_of(window), sql=sql)
 
 
 def _refuse_to_stream(select: exp.Expr, sql: str | None) -> None:

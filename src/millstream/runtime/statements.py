@@ -17,23 +17,28 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.core.errors import InstantPassed, InUse, MillstreamError, NotSupported, Span, StorageFailed, TypeMismatch
-from millstream.core.instant import LAST, Micros
+from millstream.core.instant import LAST, NEVER_BEFORE, Micros, format_instant
 from millstream.core.schema import Field, type_from_name, type_name
 from millstream.core.secrets import hide_in_sql
 from millstream.language import statements as ast
 from millstream.language.alter_syntax import with_window
 from millstream.language.catalog import SYSTEM_STREAM, Catalog, Entry, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.language.expiry_syntax import with_default_expiry
+from millstream.language.from_binder import stream_scope
+from millstream.language.nodes import StreamWindow
 from millstream.language.parser import parse_one
 from millstream.language.printer import to_sql
 from millstream.language.python_functions import functions_in
+from millstream.language.window_binder import bind_window
 from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
+from millstream.plan.window import TimeWindow
 from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams, rejected_rows
-from millstream.runtime.once import reads_only_finished, run_once
+from millstream.runtime.once import Asked, reads_only_finished, run_once
+from millstream.runtime.past_rows import rows_at
 from millstream.runtime.relations import Moment, effective_instant
 from millstream.runtime.running_query import SESSION, RunningQuery, Terms, inputs_of
 from millstream.runtime.sinks.sinks import Sinks, resolved_options
@@ -412,20 +417,34 @@ class Statements:
         self._anonymous = number  # a query that was refused has used up no number
         return query
 
-    def _finished_table(self, name: str, part: str | None) -> pa.Table:
-        """What a name stands for in a question that is answered once: a relation, a query's answer, what a stream keeps aside."""
-        if part is not None:
-            stream = self.catalog.stream(name).name
+    def _finished_table(self, asked: Asked) -> pa.Table:
+        """What a name stands for in a question that is answered once: a relation, an answer, what a stream keeps aside or has kept."""
+        if asked.part is not None:
+            stream = self.catalog.stream(asked.name).name
             self._engine.system.open_for([stream])
-            return (rejected_rows if part == "rejected" else late_rows)(self._engine.streams[stream])
-        entry = self.catalog.find(name)
+            return (rejected_rows if asked.part == "rejected" else late_rows)(self._engine.streams[stream])
+        entry = self.catalog.find(asked.name)
+        then: Micros | None = asked.as_of.args.get("instant") if asked.as_of is not None else None
+        if isinstance(entry, StreamEntry):
+            return self._past_rows(entry, asked.window, then)
         if isinstance(entry, QueryEntry):
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
-            return self._engine.contents(query)
+            return self._engine.contents(query, then)
         now = self._engine.earliest_change(entry.name)
         self._relations.bring_to(entry.name, now)
-        return self._relations.contents(entry.name, now)
+        if then is not None and then >= now:
+            raise NotSupported(f'relation "{entry.name}" is known only before {format_instant(now)}, not at {format_instant(then)}')
+        return self._relations.contents(entry.name, now if then is None else then)
+
+    def _past_rows(self, entry: StreamEntry, window: StreamWindow | None, then: Micros | None) -> pa.Table:
+        """What a stream, or a window of it, held; AS OF NOW: up to its frontier."""
+        self._engine.system.open_for([entry.name])
+        stream = self._engine.streams[entry.name]
+        if then is None and stream.frontier == NEVER_BEFORE:
+            return entry.schema.to_arrow().empty_table()
+        spec = bind_window(window, stream_scope(entry)) if window is not None else TimeWindow.unbounded()
+        return rows_at(stream, spec, stream.frontier if then is None else then)
 
     def _change(self, statement: ast.InsertValues | ast.DeleteFrom | ast.UpdateSet) -> None:
         sql = statement.text
