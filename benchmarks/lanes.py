@@ -2,8 +2,8 @@
 
     python benchmarks/lanes.py
 
-A stream with history, and a light query over it that gets a small batch every 0.3 s; measured is how long each batch takes until its effect is
-committed.  First alone; then while another query, created with START AT the beginning, catches up beside it; then while it catches up in
+A stream with history, and a light query over it that gets a small batch every 0.3 s; measured is how long each takes until its effect is
+committed.  First alone; then while another query, created with START AT the beginning, catches up beside it; then while it does so in
 front, as all queries would without a second lane.  The answer of the one that catches up is checked against batch SQL over the log.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+SHORT_STEP_S, LONG_STEP_S = 0.5, 1.0
+"""Steps get longer or shorter until they take about so long: that is how long one waits for a query that is busy."""
+MOST_ROWS = 2_000_000
 LIGHT_ROWS = 100_000
 """A query that has caught up and holds no more rows than this joins those in front: its caches are there again in no time."""
 LIGHT_S = 0.1
@@ -123,7 +127,11 @@ class Beside:
 
     def _step(self, query: RunningQuery) -> None:
         self._last = [each for each in self._last if each != query.incarnation] + [query.incarnation]
+        began = time.monotonic()
         light = query.started and query.stats.state_rows <= LIGHT_ROWS and query.last_seconds <= LIGHT_S
         self._rounds.run_beside([query], snapshot=light)
+        took = time.monotonic() - began
+        if not SHORT_STEP_S < took < LONG_STEP_S:
+            query.step_rows = min(MOST_ROWS, max(1, int(query.step_rows * (2 if took <= SHORT_STEP_S else 0.5))))
         if light and query.error is None and query.snapshot is not None and query.snapshot.at == query.at and not self._is_due(query):
             self._rounds.move(query, "front")

@@ -48,8 +48,6 @@ SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
 KEPT_TICKS = 20
 """Records of this many ticks stay readable behind the last, for people who look."""
-BESIDE_ROWS = 200_000
-"""A round beside takes in about this many rows: it is over soon, and so is the wait for a query that is busy."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +166,8 @@ class Rounds:
         # streams may move meanwhile: what relations get up to here comes after
         frontiers = {query.name: stands.frontier_of(query) for query in due if query.error is None}
         logs = logs_of_each(stands, [query for query in due if query.error is None])
-        most = None if lane.name == "front" else BESIDE_ROWS
-        forward = [span_forward(query, logs, frontiers[query.name], most) for query in due if query.error is None]
+        most = {query.name: None if lane.name == "front" else query.step_rows for query in due}
+        forward = [span_forward(query, logs, frontiers[query.name], most[query.name]) for query in due if query.error is None]
         spans = [self._with_snapshot(self._with_releases(span), snapshot) for span in forward]
         outcomes = replays.run_caught_up(spans)
         fail_all(outcome for outcome in outcomes if outcome.error is not None or outcome.missing)

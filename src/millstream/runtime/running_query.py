@@ -23,6 +23,7 @@ from millstream.state.changelog import Beginning, Changelog, OutputFile
 State = Literal["running", "waiting", "paused", "stopped", "failed"]
 LaneName = Literal["front", "beside"]
 """Which worker processes have its caches (rounds.py)."""
+FIRST_STEP_ROWS = 100_000
 Start = Literal["now"] | Micros | None
 """From where on a query created late answers: None, where its inputs are, with the past in its windows; "now", likewise, without the past;
 an instant of the past, from there."""
@@ -164,6 +165,7 @@ class RunningQuery:
     wants_snapshot: bool = False  # with its next round
     last_seconds: float = 0.0  # of a worker, in its last round
     heavy_rounds: int = 0  # in a row
+    step_rows: int = FIRST_STEP_ROWS  # that it takes in with a round beside
     dropped: bool = False
     error: MillstreamError | None = None
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
 from millstream.plan.physical import SourceExec
 from millstream.runtime.clock import Clock
+from millstream.runtime.fair_lock import FairRLock
 from millstream.runtime.relations import Relations
 from millstream.runtime.running_query import RunningQuery, State
 from millstream.runtime.streams import Streams
@@ -27,8 +28,8 @@ class Standing:
         self.system = SystemStream(self.streams, clock, sys_interval)
         self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
-        self.lock = threading.RLock()
-        self.committed = threading.Condition(self.lock)
+        self.lock = FairRLock()
+        self.committed = threading.Condition(self.lock)  # type: ignore[arg-type]
 
     # --- who reads whom
 
