@@ -1,4 +1,4 @@
-"""A program that is killed on purpose, without a JVM: some sixty steps that do to a database whatever can be done to it.
+"""A program that is killed on purpose, without a JVM: some seventy steps that do to a database whatever can be done to it.
 
     run(location, progress)      goes on where the last run ended, however it ended, and returns what can be seen at the end
 
@@ -42,6 +42,7 @@ DEFINITIONS = [
     "CREATE RELATION IF NOT EXISTS r (k STRING PRIMARY KEY, name STRING, n INT)",
     "CREATE RELATION IF NOT EXISTS bag (k STRING, n INT)",
     *(f"CREATE QUERY IF NOT EXISTS {name} AS {sql}" for name, sql in QUERIES.items()),
+    "CREATE QUERY IF NOT EXISTS changing AS SELECT k, count(*) AS n FROM b [RANGE 5 MICROSECONDS] GROUP BY k",
     "CREATE QUERY IF NOT EXISTS kept RETAIN 20 MICROSECONDS AS SELECT k, count(*) AS n FROM b [RANGE 15 MICROSECONDS] GROUP BY k",
 ]
 LATER = {
@@ -85,10 +86,20 @@ def _round(number: int) -> Iterator[Step]:
     if number == 3:
         yield from (_statement(f"CREATE QUERY IF NOT EXISTS {name} AS {sql}") for name, sql in LATER.items())
         yield _statement("CREATE QUERY IF NOT EXISTS passing AS SELECT count(*) AS n FROM b [RANGE 5 MICROSECONDS]")
+        yield _statement(
+            "CREATE QUERY IF NOT EXISTS from_past START AT TIMESTAMP '1970-01-01T00:00:00.000025Z' "
+            "AS SELECT k, count(*) AS n FROM b [RANGE 9 MICROSECONDS] GROUP BY k"
+        )
         yield _statement("CREATE STREAM IF NOT EXISTS c (ts TIMESTAMP, u INT) TIMESTAMP BY ts")
         yield _insert("c", 0, [(4 * ROWS, 1), (4 * ROWS + 1, 2)])
         yield Step("advance c", lambda db: db.advance("c", 6 * ROWS + 12))  # further than the others are when it is dropped
         yield _statement("CREATE RELATION IF NOT EXISTS gone (n INT)")
+    if number in (2, 4):
+        yield _statement(f"ALTER QUERY changing SET WINDOW [RANGE {4 * number} MICROSECONDS]")
+    if number == 5:
+        yield _statement("ALTER QUERY changing PAUSE")
+    if number == 7:
+        yield _statement("ALTER QUERY changing RESUME")
     if number == 5:
         yield _statement("DROP QUERY IF EXISTS passing")
         yield _statement("DROP STREAM IF EXISTS c")
@@ -235,7 +246,7 @@ def observe(db: Database) -> dict[str, Any]:
 
 def _changes(query: Any) -> list[str]:
     """A query that was created late owes up to that instant only what its changes add up to, one that forgets its past no more ever."""
-    netted_to = {"kept": LAST, **dict.fromkeys(LATER, query._running.created_at)}.get(query.name, NEVER_BEFORE - 1)
+    netted_to = {"kept": LAST, **dict.fromkeys([*LATER, "from_past"], query._running.created_at)}.get(query.name, NEVER_BEFORE - 1)
     lines: list[str] = []
     net: dict[str, int] = {}
     for instant, diff, *row in zip(*(column.to_pylist() for column in query.changes().columns), strict=True):

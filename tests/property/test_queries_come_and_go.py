@@ -164,7 +164,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["a", "b", None]), 
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("insert"), ROWS),
-        st.tuples(st.just("create"), st.sampled_from(sorted(SHAPES)), st.integers(1, 9), st.sampled_from([None, None, "now", 2, 5])),
+        st.tuples(st.just("create"), st.sampled_from(sorted(SHAPES)), st.integers(1, 9), st.sampled_from([None, "now", 2, 5, 12])),
         st.tuples(st.just("alter"), st.integers(0, 9), st.integers(1, 9)),
         st.tuples(st.just("pause"), st.integers(0, 9)),
         st.tuples(st.just("drop"), st.integers(0, 9)),

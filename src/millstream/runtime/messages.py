@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millstream.core.errors import MillstreamError
-from millstream.core.instant import NEVER_BEFORE, Micros
+from millstream.core.instant import GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Fragment, SourceExec
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.schedulers import SchedulerName
@@ -24,7 +24,7 @@ class SourceFeed:
 
     `read` says what is read of them: the source itself, or what all the sources need that keep their rows in the store of this name.
     A feed for a cache that is built anew holds every row of the log at or after `since`; of rows before `whole_from` the log may have
-    dropped some.
+    dropped some, and of those after `whole_to` some may come with the next feeds only.
     """
 
     read: SourceExec
@@ -36,6 +36,7 @@ class SourceFeed:
     store: str | None = None  # None: the rows are for this fragment alone
     since: Micros = NEVER_BEFORE
     whole_from: Micros = NEVER_BEFORE
+    whole_to: Micros = GONE_NEVER
 
 
 @dataclass(frozen=True)

@@ -62,10 +62,10 @@ class SourceStore:
     def admits(self, feed: SourceFeed, columns: Sequence[str]) -> bool:
         """Whether a new reader with this feed can read here.
 
-        The feed must leave no gap behind what is final, nor take back what waits.  And it must have every row that is here: a window by
-        count may hold on to rows for longer than the log does, which a reader of the log would not see, and could not read again.
+        The feed must leave no gap behind or in what is final, nor take back what waits.  And it must have every row that is here: a window
+        by count may hold on to rows for longer than the log does, which a reader of the log would not see, and could not read again.
         """
-        reaches = feed.since <= self.at + 1
+        reaches = feed.since <= self.at + 1 and self.at <= feed.whole_to
         outlived = self.between(max(feed.since, self.since), feed.whole_from - 1)
         return reaches and not outlived and (self._arrive_with(columns) or feed.upto >= self.taken)
 

@@ -63,6 +63,7 @@ class Span:
     snapshot: bool = False
     wants_contents: int | None = None  # the fragment that is asked
     releases: Releases | None = None  # when its changes could be known
+    whole_to: Micros = GONE_NEVER  # of a rebuild: some rows after this instant come later
 
 
 @dataclass
@@ -180,7 +181,7 @@ def first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
     # snapshotted at once: what a later replay would start from may have left the log by then
     return Span(
         query, NEVER_BEFORE, query.begins_at, fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since), Rebuild(None), emit,
-        snapshot=True,
+        snapshot=True, whole_to=query.begins_at,
     )  # fmt: skip
 
 
@@ -339,7 +340,8 @@ class TickRun:
         chunks = span.chunks[source.name] if files is None else ()
         since = span.since.get(source.name, NEVER_BEFORE)
         whole_from = span.whole_from.get(source.name, NEVER_BEFORE)
-        return SourceFeed(read, str(self._directory(source)), after, upto, chunks, files or (), store, since, whole_from)
+        directory = str(self._directory(source))
+        return SourceFeed(read, directory, after, upto, chunks, files or (), store, since, whole_from, span.whole_to)
 
     def _directory(self, source: SourceExec) -> Path:
         match source.kind:

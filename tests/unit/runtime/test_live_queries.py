@@ -89,6 +89,22 @@ def test_a_query_cannot_start_before_what_its_relation_knows(tmp_path: Path) -> 
         assert db.query("q").result(at=15 * SECOND).to_pylist() == [{"w": 10}]
 
 
+@pytest.mark.parametrize("other", ["[RANGE 5 SECONDS]", "[RANGE 40 SECONDS]", "[ROWS 7]"])
+def test_a_query_that_starts_in_the_past_does_not_share_rows_that_it_lacks(tmp_path: Path, other: str) -> None:
+    """It read the log up to where it began, and gave that for all that there is to a store that was further."""
+    answers = []
+    for share in (True, False):
+        with open_inline(tmp_path / str(share), share_windows=share) as db:
+            db.execute(f"CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts; CREATE QUERY other AS {SUM} {other}")
+            for first in range(0, 60, 15):
+                fill(db, first, first + 15)
+            db.execute(f"CREATE QUERY q START AT TIMESTAMP '1970-01-01T00:00:25Z' AS {SUM} [RANGE 9 SECONDS]")
+            db.flush()
+            answers.append(db.query("q").changes())
+    assert answers[0].equals(answers[1])
+    assert set(answers[0]["n"].to_pylist()) == {9, 10}
+
+
 # --- queries that would hold others up
 
 
