@@ -21,24 +21,33 @@ from millstream.core.errors import (
 
 if TYPE_CHECKING:
     from millstream.api import Change, Database, Query, StreamInfo, connect
+    from millstream.runtime.demand import Demand
+    from millstream.runtime.feed import Feed
+    from millstream.runtime.sensor_proxy import SensorProxy
 
 __all__ = [
     "BindError",
     "Change",
     "ConfigError",
     "Database",
+    "Demand",
     "ExecutionError",
+    "Feed",
     "InternalError",
     "MillstreamError",
     "ParseError",
     "PlanError",
     "Query",
+    "SensorProxy",
     "StreamInfo",
     "connect",
 ]
 
 
+_ELSEWHERE = {"Demand": "runtime.demand", "Feed": "runtime.feed", "SensorProxy": "runtime.sensor_proxy"}
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(importlib.import_module("millstream.api"), name)
+        return getattr(importlib.import_module(f"millstream.{_ELSEWHERE.get(name, 'api')}"), name)
     raise AttributeError(f"module 'millstream' has no attribute {name!r}")

@@ -19,6 +19,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -44,8 +45,11 @@ from millstream.language.parser import parse, parse_one
 from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
+from millstream.runtime.bounded_rows import WhenFull
 from millstream.runtime.clock import Clock
 from millstream.runtime.engine import Engine
+from millstream.runtime.feed import DEFAULT_CAPACITY, Feed
+from millstream.runtime.proxies import PushSource
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
@@ -55,6 +59,7 @@ from millstream.runtime.store_use import StoreUse
 from millstream.runtime.ticker import Ticker
 from millstream.spark.executors import await_executors
 from millstream.spark.functions import declared_function
+from millstream.spark.relations import read_batch
 from millstream.spark.session import create_session, keep_calls_out_of_logs
 from millstream.spark.sources import Sources
 from millstream.spark.tick_jobs import SparkRunner
@@ -68,6 +73,8 @@ Instant = dt.datetime | int
 
 
 DEFAULT_SYS_INTERVAL = 1.0
+FEED_PATIENCE_S = 10.0
+"""So long `flush` waits for a feed."""
 
 
 class Change(NamedTuple):
@@ -85,6 +92,8 @@ class StreamInfo(NamedTuple):
     rejected: int
     error: str | None = None
     """Why the stream's source has stopped, if it has."""
+    dropped: int = 0
+    """Rows that its feeds have dropped since the database was opened."""
 
 
 def connect(
@@ -185,7 +194,10 @@ class Database:
         self._engine = Engine(location, runner, scheduler, clock, reports, share_windows=share_windows)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
+        self._engine.pulls.answered = self._ticker.wake
+        self._engine.pulls.read_with_spark = partial(read_batch, spark) if spark is not None else None
         self._statements = Statements(self._engine, self._sources, frozenset(rules_off), expiry)
+        self._statements.feeds.arrived = self._ticker.wake
         self._closed = False
         self._statements.reopen()
         self._ticker.start()
@@ -221,7 +233,7 @@ class Database:
         return [
             StreamInfo(
                 s.entry.name, s.entry.schema, s.frontier, s.log.rows_accepted, s.log.late_total, s.log.rejected_total,
-                errors.get(s.entry.name),
+                errors.get(s.entry.name), self._statements.feeds.dropped(s.entry.name),
             )
             for s in self._engine.streams
         ]  # fmt: skip
@@ -300,6 +312,34 @@ class Database:
         self._ticker.wake()
         return count
 
+    def feed(self, name: str, *, capacity: int = DEFAULT_CAPACITY, when_full: WhenFull = "drop_oldest") -> Feed:
+        """A bounded queue into a stream: `push` never makes its caller wait for the engine, and what does not fit is dropped and counted.
+
+        `capacity` is a number of rows.  `when_full`: drop_oldest, drop_newest, or block, where `push` waits for room (docs/feeds.md).
+        """
+        self._check_open()
+        return self._statements.feeds.open(self._statements.stream(_text(name, "the name of a stream")), capacity, when_full)
+
+    def source(
+        self, name: str, source: PushSource, *, capacity: int = DEFAULT_CAPACITY, when_full: WhenFull = "drop_oldest"
+    ) -> Feed:  # fmt: skip
+        """Feed a stream from an object of your own that is told what the live queries need (docs/feeds.md).
+
+        `source.start(feed)` is called at once, `source.demand(demand)` soon after and whenever other queries are live, and
+        `source.stop()` at the end.  SensorProxy is such an object, made of a function that takes a sample.  Returns the feed.
+        """
+        self._check_open()
+        entry = self._statements.stream(_text(name, "the name of a stream"))
+        for method in ("start", "demand", "stop"):
+            if not callable(getattr(source, method, None)):
+                raise TypeMismatch(
+                    f'the source for stream "{entry.name}" has no method "{method}"',
+                    hint="It needs start(feed), demand(demand) and stop().",
+                )
+        feed = self._statements.feeds.open(entry, capacity, when_full)
+        self._statements.proxies.attach(entry, source, feed)
+        return feed
+
     def stream(self, name: str, frame: DataFrame) -> None:
         """Feed a declared stream from a streaming DataFrame."""
         self._check_open()
@@ -330,9 +370,11 @@ class Database:
     def flush(self) -> None:
         """Returns when all that was inserted is processed up to the frontier and committed, and sinks have it.
 
-        A sink that fails is not waited for, one that hangs ten seconds: SHOW SINKS tells.  They go on by themselves.
+        What waits in feeds is inserted first; one that hangs is waited for ten seconds.  So is a sink that hangs, and one that fails
+        is not: SHOW SINKS tells.  They go on by themselves.
         """
         self._check_open()
+        self._statements.feeds.flush(FEED_PATIENCE_S)
         self._engine.flush()
         self._statements.sinks.follow()
         self._statements.sinks.await_delivered()
@@ -370,10 +412,13 @@ class Database:
         if self._closed:
             return
         self._closed = True
+        self._statements.proxies.close()
+        self._statements.feeds.close_all()
         self._engine.runner.close()
         if self._sources is not None:
             self._sources.stop_all()
         self._ticker.stop()
+        self._engine.pulls.close()
         self._statements.sinks.close()
         try:
             self._engine.close()

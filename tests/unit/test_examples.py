@@ -18,6 +18,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("first_query.py", ["A      12", "B       1"]),
         ("python_functions.py", ["ACME   15.0"]),
+        ("sensor_proxy.py", ["no query: 0 samples", "7  35.0", "most samples were not sent: True"]),
+        ("relation_from_file.py", ["12 metals", "12 mining"]),
         ("dead_letters.py", ["1 taken, 3 rejected", "takes INT, not 'seven'", "A      12"]),
     ],
 )

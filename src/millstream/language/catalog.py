@@ -51,6 +51,7 @@ class RelationEntry:
     primary_key: tuple[str, ...] = ()
     format: str | None = None
     options: Options = field(default_factory=Options)
+    refresh_us: Micros | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,8 @@ class Catalog:
 
     def with_relation(self, statement: CreateRelation) -> Catalog:
         schema, primary_key = checked_relation(statement)
-        return self._with(RelationEntry(statement.name, schema, primary_key, statement.format, statement.options), statement)
+        entry = RelationEntry(statement.name, schema, primary_key, statement.format, statement.options, statement.refresh_us)
+        return self._with(entry, statement)
 
     def with_query(self, statement: CreateQuery, fields: tuple[Field, ...], stored_as: tuple[str, ...], *, is_stream: bool) -> Catalog:
         """`fields` are the columns of the bound query."""

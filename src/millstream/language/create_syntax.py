@@ -213,10 +213,31 @@ def _relation(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateR
     cursor.wrapped(item)
     if not columns:
         raise ParseError(f'relation "{name}" has no columns', span=spans["name"], sql=cursor.sql)
-    format_, options = parse_source(cursor) if cursor.accept("FROM") else (None, Options())
-    cursor.finish(("FROM", "OPTIONS"))
+    format_: str | None = None
+    options, refresh_us = Options(), None
+    if cursor.accept("FROM"):
+        spans["format"] = cursor.span
+        format_, options = parse_source(cursor)
+        refresh_us = _refresh(cursor)
+    elif cursor.at("REFRESH"):
+        hint = "Only what is read FROM elsewhere is refreshed."
+        raise ParseError(f'relation "{name}" has nothing to REFRESH', hint=hint, span=cursor.span, sql=cursor.sql)
+    cursor.finish(("FROM", "OPTIONS", "REFRESH"))
     key = keys[0] if keys else ()
-    return CreateRelation(name, tuple(columns), key, format_, options, if_not_exists, text=cursor.sql, spans=spans)
+    return CreateRelation(name, tuple(columns), key, format_, options, if_not_exists, refresh_us, text=cursor.sql, spans=spans)
+
+
+def _refresh(cursor: Cursor) -> Micros | None:
+    """[REFRESH ON DEMAND | REFRESH EVERY 10 SECONDS]"""
+    if not cursor.accept("REFRESH") or cursor.accept("ON DEMAND"):
+        return None
+    cursor.expect("EVERY", hint="Write REFRESH ON DEMAND, or REFRESH EVERY 10 SECONDS.")
+    start = cursor.span
+    length = parse_duration(cursor, "REFRESH EVERY")
+    if length == 0:
+        hint = "REFRESH ON DEMAND asks whenever somebody needs it."
+        raise ParseError("REFRESH EVERY must be positive", hint=hint, span=cursor.since(start), sql=cursor.sql)
+    return length
 
 
 def _query(cursor: Cursor, parser: CqlParser, if_not_exists: bool) -> CreateQuery:

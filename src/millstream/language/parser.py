@@ -21,6 +21,7 @@ from millstream.language.create_syntax import parse_create, refuse_tables
 from millstream.language.cursor import Cursor, token_span
 from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer
 from millstream.language.expiry_syntax import split_expiry, with_expiry
+from millstream.language.rate_syntax import parse_rate, split_rate, with_rate
 from millstream.language.statements import CreateQuery, Describe, Drop, Explain, Kind, Kinds, Select, Show, Statement
 from millstream.language.strict_parser import SyntaxFailure
 
@@ -133,7 +134,11 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
         tokens, tail = split_at(tokens)
         at = parse_at(parser.open(tail, sql))
         return _CHANGES[word](parser.open(tokens[1:], sql), parser, at)
+    tokens, rate = split_rate(tokens)
     tokens, expiry = split_expiry(tokens)
+    if not rate:  # the clauses may stand in either order
+        tokens, rate = split_rate(tokens)
+    demanded = parse_rate(parser.open(rate, sql))
     cursor = parser.open(tokens, sql)
     if word in _RULES:
         cursor.accept(word)
@@ -144,7 +149,7 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
         cursor.unexpected("a statement", hint=f"Statements start with {', '.join(_OPENING_WORDS)}.", words=_OPENING_WORDS)
     if not cursor.at_end:
         parser.raise_error("unexpected token")
-    return with_expiry(statement, expiry, sql)
+    return with_rate(with_expiry(statement, expiry, sql), demanded, sql)
 
 
 def _drop(cursor: Cursor, parser: CqlParser) -> Drop:

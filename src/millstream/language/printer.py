@@ -39,9 +39,8 @@ def to_sql(statement: Statement) -> str:
             return _create_relation(statement)
         case CreateQuery():
             terms = ("" if statement.retain_us is None else f" RETAIN {format_duration(statement.retain_us)}") + _start(statement)
-            return (
-                f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)}{terms} AS {_query(statement.select)}{_expiry(statement)}"
-            )
+            head = f"CREATE QUERY {_if_not_exists(statement)}{_name(statement.name)}{terms} AS "
+            return f"{head}{_query(statement.select)}{_clauses(statement)}"
         case CreateSink():
             target = _source("INTO", statement.format, statement.options)
             return f"CREATE SINK {_if_not_exists(statement)}{_name(statement.name)} FROM {_name(statement.source)}{target}"
@@ -53,12 +52,12 @@ def to_sql(statement: Statement) -> str:
             items = ", ".join(f"{_name(column)} = {_query(value)}" for column, value in statement.assignments.items())
             return f"UPDATE {_name(statement.target)} SET {items}{_where(statement.where)}{_at(statement.at)}"
         case Select():
-            return _query(statement.select)
+            return f"{_query(statement.select)}{_clauses(statement)}"
         case AlterWindow():
             of = f"{_name(statement.of)} " if statement.of is not None else ""
             return f"ALTER QUERY {_name(statement.name)} SET WINDOW {of}{_query(statement.window)}"
         case AlterSelect():
-            return f"ALTER QUERY {_name(statement.name)} AS {_query(statement.select)}{_expiry(statement)}"
+            return f"ALTER QUERY {_name(statement.name)} AS {_query(statement.select)}{_clauses(statement)}"
         case AlterRetain():
             retain = "FOR EVER" if statement.retain_us is None else format_duration(statement.retain_us)
             return f"ALTER QUERY {_name(statement.name)} SET RETAIN {retain}"
@@ -99,7 +98,8 @@ def _create_relation(statement: CreateRelation) -> str:
     if statement.primary_key:
         columns.append(f"PRIMARY KEY ({_names(statement.primary_key)})")
     head = f"CREATE RELATION {_if_not_exists(statement)}{_name(statement.name)} ({', '.join(columns)})"
-    return head + _source("FROM", statement.format, statement.options)
+    refresh = "" if statement.refresh_us is None else f" REFRESH EVERY {format_duration(statement.refresh_us)}"
+    return head + _source("FROM", statement.format, statement.options) + refresh
 
 
 def _start(statement: CreateQuery) -> str:
@@ -108,8 +108,9 @@ def _start(statement: CreateQuery) -> str:
     return " START NOW" if statement.start == "now" else f" START AT {instant_text(statement.start)}"
 
 
-def _expiry(statement: CreateQuery | Select | AlterSelect) -> str:
-    return f" WITH EXPIRY {statement.expiry}" if statement.expiry is not None else ""
+def _clauses(statement: CreateQuery | Select | AlterSelect) -> str:
+    expiry = f" WITH EXPIRY {statement.expiry}" if statement.expiry is not None else ""
+    return expiry + (f" WITH {statement.rate}" if statement.rate is not None else "")
 
 
 def _insert(statement: InsertValues) -> str:

@@ -18,6 +18,7 @@ from millstream.core.instant import Micros
 from millstream.core.secrets import Options
 from millstream.language.nodes import StreamWindow
 from millstream.plan.expiry import Expiry
+from millstream.plan.rate import Rate
 
 Kind = Literal["stream", "relation", "query", "sink"]
 Kinds = Literal["streams", "relations", "queries", "sinks"]
@@ -70,6 +71,7 @@ class CreateRelation(_Statement):
     format: str | None = None
     options: Options = field(default_factory=Options)
     if_not_exists: bool = False
+    refresh_us: Micros | None = None  # of one that is read from elsewhere: not more often than this; None: whenever somebody needs it
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class CreateQuery(_Statement):
     expiry: Expiry | None = None
     retain_us: Micros | None = None
     start: Start | None = None  # None: where its inputs are, with what they retain in its windows
+    rate: Rate | None = None
 
     @property
     def select_text(self) -> str:
@@ -127,6 +130,7 @@ class UpdateSet(_Statement):
 class Select(_Statement):
     select: exp.Query
     expiry: Expiry | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class AlterSelect(_Statement):
     name: str
     select: exp.Query
     expiry: Expiry | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True)

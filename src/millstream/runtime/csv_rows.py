@@ -59,6 +59,10 @@ class CsvReader:
         # the table does not know which line a row stood on
         return self._record_by_record(path, times) if self._untaken(table, times) else Part(self._typed(table))
 
+    def table(self, source: str | pa.BufferReader) -> pa.Table:
+        """All rows, or pyarrow's error for the first that does not fit."""
+        return self._parsed(source, None if self.header else self.schema.names, _BLOCK_BYTES)
+
     def _record_by_record(self, path: str, times: RowTimes) -> Part:
         with pa.input_stream(path) as file:
             data = file.read().removeprefix(_BOM)

@@ -21,6 +21,7 @@ from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment
 from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
+from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.rounds import Rounds, TickReport
 from millstream.runtime.runner import Runner
@@ -56,6 +57,7 @@ class Engine:
         self.stands = Standing(location, clock or Clock(), sys_interval)
         self.streams, self.system, self.relations = self.stands.streams, self.stands.system, self.stands.relations
         self.queries, self.lock, self.committed = self.stands.queries, self.stands.lock, self.stands.committed
+        self.pulls = Pulls(self.relations, self.lock, self.stands.clock, self.stands.first_told)
         self.rounds = Rounds(self.stands, runner, scheduler, share_windows=share_windows)
         self._upkeep = Upkeep(self.stands)
         self._beside = Beside(self.stands, self.rounds)
@@ -112,6 +114,7 @@ class Engine:
             changelog.sweep()
             self._upkeep.prune_snapshots(query)
             self.queries[name] = query
+            self.stands.queries_changed()
             return query
 
     def _beginning(self, name: str, bound: BoundQuery, plan: PhysicalPlan, terms: Terms) -> Beginning:
@@ -165,6 +168,7 @@ class Engine:
         """Functions that it waited for are there: from now on it takes part in ticks, if none is missing still."""
         with self.lock:
             query.bound, query.plan, query.waits_for = bound, plan, _absent_functions(plan)
+            self.stands.queries_changed()
 
     def ensure_started(self, query: RunningQuery) -> None:
         """A new query's first tick, if it has not been yet, after those of the queries that it reads."""
@@ -190,12 +194,14 @@ class Engine:
         with self.lock:
             self._beside.await_idle(query)
             query.paused = True
+            self.stands.queries_changed()
             self.committed.notify_all()
 
     def resume_query(self, query: RunningQuery) -> None:
         """It goes on where it was, with every instant that it has missed."""
         with self.lock:
             query.paused = False
+            self.stands.queries_changed()
             if query.started:
                 self._choose_lane(query)
             self.committed.notify_all()
@@ -216,6 +222,7 @@ class Engine:
             save(altered)
             self.rounds.leave_lane(query)
             query.adopt(other, owed)
+            self.stands.queries_changed()
             self.committed.notify_all()
 
     def _bring_up(self, query: RunningQuery) -> None:
@@ -269,6 +276,7 @@ class Engine:
                 return
             self._beside.await_idle(query)
             query.stopped = True
+            self.stands.queries_changed()
             query.stats.let_go()
             self.rounds.leave_lane(query)
             if not query.dropped:
@@ -328,7 +336,7 @@ class Engine:
         """Ticks until every query has reached its frontier; results are in their Delta tables afterwards."""
         self.streams.advance_idle()
         while True:
-            while self.tick() is not None:
+            while self.tick() is not None or self.pulls.await_answers():
                 pass
             if not self._beside.is_due():
                 break
@@ -338,7 +346,7 @@ class Engine:
     def tick(self) -> TickReport | None:
         """One committed tick of the queries in front, or None if nothing is due."""
         with self.lock:
-            due = self._due() if not self.system.is_wanted(self.stands.running()) else self._due_with_report()
+            due = self.pulls.ready(self._due() if not self.system.is_wanted(self.stands.running()) else self._due_with_report())
             for query in due:
                 self._settle(query)
             if not due:

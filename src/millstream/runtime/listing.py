@@ -11,6 +11,8 @@ from millstream.core.instant import LAST, NEVER_BEFORE, UNITS, Micros, format_du
 from millstream.core.schema import Field, type_name
 from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
 from millstream.runtime.engine import Engine
+from millstream.runtime.feed import Feeds
+from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.sinks.sinks import Sinks
 from millstream.runtime.streams import OpenStream, Streams
@@ -18,8 +20,8 @@ from millstream.state.chunk import read_chunk
 from millstream.state.stream_log import DEAD_LETTER
 
 
-def list_streams(streams: Streams, errors: Mapping[str, MillstreamError]) -> pa.Table:
-    """`errors`: of sources that have stopped, why."""
+def list_streams(streams: Streams, errors: Mapping[str, MillstreamError], feeds: Feeds) -> pa.Table:
+    """`errors`: of sources that have stopped, why.  `dropped`: by feeds that were full, since the database was opened."""
     rows = streams.everything
     names = [stream.entry.name for stream in rows]
     return pa.table(
@@ -28,6 +30,7 @@ def list_streams(streams: Streams, errors: Mapping[str, MillstreamError]) -> pa.
             "rows": pa.array([stream.log.rows_accepted for stream in rows], pa.int64()),
             "late": pa.array([stream.log.late_total for stream in rows], pa.int64()),
             "rejected": pa.array([stream.log.rejected_total for stream in rows], pa.int64()),
+            "dropped": pa.array([feeds.dropped(name) for name in names], pa.int64()),
             "frontier": pa.array([_instant(stream.frontier) for stream in rows], pa.string()),
             "bytes": pa.array([stream.log.bytes_total for stream in rows], pa.int64()),
             "source": pa.array([stream.entry.format for stream in rows], pa.string()),
@@ -36,11 +39,18 @@ def list_streams(streams: Streams, errors: Mapping[str, MillstreamError]) -> pa.
     )
 
 
-def list_relations(catalog: Catalog) -> pa.Table:
+def list_relations(catalog: Catalog, pulls: Pulls) -> pa.Table:
+    """`refreshed`: when the last answer came, by the wall clock, since the database was opened; `error`: why the last one did not."""
+    entries = catalog.relations
+    asked = [pulls.get(entry.name) for entry in entries]
+    refreshed = [pull.refreshed if pull else None for pull in asked]
     return pa.table(
         {
-            "name": pa.array([entry.name for entry in catalog.relations], pa.string()),
-            "columns": pa.array([str(entry.schema) for entry in catalog.relations], pa.string()),
+            "name": pa.array([entry.name for entry in entries], pa.string()),
+            "columns": pa.array([str(entry.schema) for entry in entries], pa.string()),
+            "source": pa.array([entry.format for entry in entries], pa.string()),
+            "refreshed": pa.array([format_instant(at) if at is not None else None for at in refreshed], pa.string()),
+            "error": pa.array([pull.error if pull else None for pull in asked], pa.string()),
         }
     )
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.core.errors import AlreadyExists, Span, TypeMismatch
+from millstream.kernels.compiled import Ints
 from millstream.kernels.key_table import KeyTable
 from millstream.language.catalog import RelationEntry
 from millstream.operators.evaluator import Evaluator
@@ -61,6 +62,22 @@ def put(rows: pa.Table, entry: RelationEntry) -> Put:
         return Put(rows)
     _refuse_null_keys(rows, entry)
     return Put(_last_of_each_key(rows, entry.primary_key))
+
+
+def whole_relation(rows: pa.Table, entry: RelationEntry) -> pa.Table:
+    """Rows that are to be all that the relation holds: each primary key once."""
+    if entry.primary_key:
+        _refuse_null_keys(rows, entry)
+        _refuse_equal_keys(rows, entry)
+    return rows
+
+
+def difference(held: pa.Table, wanted: pa.Table) -> Effect:
+    """What leaves and what enters, copies counted, so that `wanted` is there in the place of `held`."""
+    before, after = _encoded(held, wanted)
+    leaving = _copy_numbers(before) >= _copies_among(after, before)
+    entering = _copy_numbers(after) >= _copies_among(before, after)
+    return held.filter(pa.array(leaving)), wanted.filter(pa.array(entering))
 
 
 def effect(change: Change, held: Callable[[], RelationRows], entry: RelationEntry, evaluator: Evaluator) -> Effect:
@@ -170,13 +187,26 @@ def _last_of_each_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 
 def _bag_intersection(rows: pa.Table, wanted: pa.Table) -> pa.Table:
     """The rows of `wanted` that `rows` holds, with multiplicity."""
-    table = KeyTable([field.type for field in rows.schema])
-    names = tuple(rows.column_names)
-    have = np.bincount(table.encode(_key_columns(rows, names)), minlength=len(rows) + len(wanted) + 1)
-    codes = table.encode(_key_columns(wanted, names))
-    order = np.argsort(codes, kind="stable")
-    first = np.append(True, codes[order][1:] != codes[order][:-1]) if len(codes) else np.empty(0, bool)
-    rank = np.arange(len(codes)) - np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0)) if len(codes) else np.empty(0, int)
-    kept = np.empty(len(codes), bool)
-    kept[order] = rank < have[codes[order]]
-    return wanted.filter(pa.array(kept))
+    there, asked = _encoded(rows, wanted)
+    return wanted.filter(pa.array(_copy_numbers(asked) < _copies_among(there, asked)))
+
+
+def _encoded(rows: pa.Table, others: pa.Table) -> tuple[Ints, Ints]:
+    """Equal rows have equal codes, which are less than the number of all rows."""
+    table, names = KeyTable([field.type for field in rows.schema]), tuple(rows.column_names)
+    return table.encode(_key_columns(rows, names)), table.encode(_key_columns(others, names))
+
+
+def _copies_among(codes: Ints, looked_at: Ints) -> Ints:
+    """For each that is looked at, how many copies there are."""
+    counts: Ints = np.bincount(codes, minlength=len(codes) + len(looked_at) + 1)[looked_at]
+    return counts
+
+
+def _copy_numbers(codes: Ints) -> Ints:
+    """Which copy of itself each is, from 0."""
+    order, places = np.argsort(codes, kind="stable"), np.arange(len(codes))
+    first = np.concatenate([[True], codes[order][1:] != codes[order][:-1]])[: len(codes)]
+    number = np.empty(len(codes), np.int64)
+    number[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+    return number

@@ -108,6 +108,10 @@ class Relations:
         """The values of `assignments` are computed over the old row."""
         return self._change(name, Update(assignments, predicate_sql), moment)
 
+    def exchange(self, name: str, old: pa.Table, new: pa.Table, instant: Micros) -> None:
+        """`old` rows, which are there, leave and `new` ones enter; whoever asks has checked them."""
+        self._append(self._open[name], old, new, instant)
+
     def bring_to(self, name: str, instant: Micros) -> None:
         """Whatever was to happen up to the instant happens, each change at its own."""
         relation = self._open[name]
@@ -135,6 +139,10 @@ class Relations:
 
     def _apply(self, relation: _Open, change: Change, instant: Micros, scheduled: Place | None = None) -> int:
         old, new = effect(change, relation.rows, relation.entry, self._evaluator)
+        self._append(relation, old, new, instant, scheduled)
+        return len(old)
+
+    def _append(self, relation: _Open, old: pa.Table, new: pa.Table, instant: Micros, scheduled: Place | None = None) -> None:
         if old.num_rows + new.num_rows:
             held, relation.held = relation.held, None  # in doubt, the log knows
             diff = np.concatenate([np.full(old.num_rows, -1, np.int8), np.ones(new.num_rows, np.int8)])
@@ -142,7 +150,6 @@ class Relations:
             if held is not None:
                 held.apply(old, new)
                 relation.held = held
-        return len(old)
 
 
 def effective_instant(earliest: Micros, asked: Micros | None) -> Moment:

@@ -155,6 +155,8 @@ class Rounds:
         report = TickReport(number, time.perf_counter() - started, rows, changes, len(outcomes))
         self.reports = [*self.reports[-999:], report]
         self.done += 1
+        if any(query.error is not None for query in due):
+            self._standing.queries_changed()
         self._standing.committed.notify_all()
         return report
 

@@ -15,6 +15,7 @@ from millstream.core.schema import Field
 from millstream.core.signed_batch import Signs
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, keeps_nothing, learns_by_input, plan_id, sources, windows
+from millstream.plan.rate import Rate
 from millstream.plan.window import WindowSpec
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
@@ -56,6 +57,7 @@ class Terms:
 
     retain_us: Micros | None = None  # how long its changes are kept one by one; None: for ever
     start: Start = None
+    rate: Rate | None = None  # how often it needs to hear from those who feed its streams; None: as often as they can
     is_paused: bool = False
     altered: Beginning | None = None  # where it was when it was given another plan, the last time
 
@@ -190,6 +192,10 @@ class RunningQuery:
     @property
     def retain_us(self) -> Micros | None:
         return self.terms.retain_us
+
+    @property
+    def rate(self) -> Rate | None:
+        return self.terms.rate
 
     @property
     def begins_at(self) -> Micros:

@@ -6,7 +6,7 @@ The one lock that guards all of it is here, and the condition on which those wai
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
 from millstream.plan.physical import SourceExec
@@ -29,6 +29,7 @@ class Standing:
         self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
         self.lock = FairRLock()
+        self.queries_changed: Callable[[], None] = lambda: None  # told whenever other queries are live than before
         self.committed = threading.Condition(self.lock)  # type: ignore[arg-type]
 
     # --- who reads whom
@@ -81,6 +82,14 @@ class Standing:
         told = [query.at for query in self.readers(relation)]  # before there is any time: only by who has been asked already
         done = self.relations.log(relation).last_instant  # changes come in order, also when whoever was told is not there any more
         return max(BEGINNING if greatest is None else greatest + 1, max(told, default=NEVER_BEFORE) + 1, done)
+
+    def first_told(self, relation: str) -> Micros:
+        """The instant of a change that comes from elsewhere: of what nobody has asked about yet, it has been so since ever."""
+        relation_log = self.relations.log(relation)
+        is_new = relation_log.last_instant == relation_log.base_instant == NEVER_BEFORE
+        if is_new and not any(query.started for query in self.readers(relation)):
+            return BEGINNING
+        return self.earliest_change(relation)
 
     def _frontier(self, source: SourceExec) -> Micros:
         return self.streams[source.name].frontier if source.kind == "stream" else self.queries[source.name].at

@@ -32,16 +32,21 @@ from millstream.language.python_functions import functions_in
 from millstream.language.window_binder import bind_window
 from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
+from millstream.plan.rate import Rate
 from millstream.plan.window import TimeWindow
 from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
+from millstream.runtime.feed import Feeds
 from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams, rejected_rows
 from millstream.runtime.once import Asked, reads_only_finished, run_once
 from millstream.runtime.past_rows import rows_at
+from millstream.runtime.proxies import Proxies
+from millstream.runtime.pulls.needed import pulled_relations
 from millstream.runtime.relations import Moment, effective_instant
+from millstream.runtime.resolved_options import resolved_options
 from millstream.runtime.running_query import SESSION, RunningQuery, Terms, inputs_of
-from millstream.runtime.sinks.sinks import Sinks, resolved_options
+from millstream.runtime.sinks.sinks import Sinks
 from millstream.state.catalog_file import CatalogEntry, CatalogFile
 from millstream.state.changelog import Beginning
 
@@ -70,6 +75,8 @@ class Statements:
         self._file = CatalogFile(engine.location.catalog_path)
         self._relations = engine.relations
         self.sinks = Sinks(engine)
+        self.feeds = Feeds(engine.streams)
+        self.proxies = Proxies(engine)
         self._anonymous = 0
         self._defining = threading.RLock()  # held by whoever changes the catalog, also while others may have the engine's
         self.catalog = Catalog.of_a_database()
@@ -92,6 +99,8 @@ class Statements:
 
     def run(self, statement: ast.Statement) -> RunningQuery | pa.Table | None:
         statement = with_default_expiry(statement, self._expiry)
+        # before anything is locked: nobody else waits for another database
+        self._engine.pulls.refresh(pulled_relations(statement, self.catalog))
         defines = not isinstance(statement, ast.Show | ast.Describe | ast.Explain | ast.InsertValues | ast.DeleteFrom | ast.UpdateSet)
         with self._defining if defines else nullcontext(), self._engine.lock:
             match statement:
@@ -162,6 +171,7 @@ class Statements:
         failures: dict[str, MillstreamError] = {}
         for stream in self._engine.streams:
             error = self._sources.failure(stream.entry.name) if self._sources is not None else None
+            error = error or self.proxies.failure(stream.entry.name)
             if error is not None:
                 failures[stream.entry.name] = error.hiding(stream.entry.options.secrets())
         return failures
@@ -176,6 +186,7 @@ class Statements:
                     raise NotSupported(f'rows of stream "{entry.name}" carry their own time', hint="`at` is for relations.")
                 return self._engine.streams.insert(entry.name, rows, strict=strict)
             case RelationEntry():
+                _refuse_pulled(entry)
                 with self._engine.lock:
                     return self._relations.insert(entry.name, rows, self._moment(entry.name, at))
             case _:
@@ -184,6 +195,7 @@ class Statements:
     def remove(self, name: str, rows: object, at: Micros | None) -> int:
         """Take rows out of a relation: one copy of each that is there."""
         entry = self.catalog.relation(name)
+        _refuse_pulled(entry)
         with self._engine.lock:
             return self._relations.delete_rows(entry.name, rows, self._moment(entry.name, at))
 
@@ -218,7 +230,8 @@ class Statements:
                 self._open_stream(self.catalog.stream(statement.name), reopening=reopening)
             case ast.CreateRelation():
                 self.catalog = self.catalog.with_relation(statement)
-                self._open_relation(self.catalog.relation(statement.name), reopening=reopening)
+                with _placed(statement, "format"):
+                    self._open_relation(self.catalog.relation(statement.name), reopening=reopening)
             case ast.CreateQuery():
                 return self._open_query(statement, saved, reopening=reopening)
             case ast.CreateSink():
@@ -249,14 +262,16 @@ class Statements:
             raise
 
     def _open_relation(self, entry: RelationEntry, *, reopening: bool) -> None:
-        if entry.format is not None:
-            raise NotSupported(f'relation "{entry.name}": FROM is not there yet', hint="Create it without FROM and insert its rows.")
+        if entry.format is not None and not reopening:
+            self._engine.pulls.check(entry)
         try:
             self._relations.open(entry)
         except StorageFailed:
             if not reopening:
                 self._engine.location.drop_relation(entry.name)
             raise
+        if entry.format is not None:
+            self._engine.pulls.add(entry)
 
     def _open_query(self, statement: ast.CreateQuery, saved: CatalogEntry, *, reopening: bool) -> RunningQuery:
         # no function outlives its program: a query that calls some waits until they are registered again
@@ -264,7 +279,7 @@ class Statements:
         compiled = self._compiled(statement, known)
         self.catalog = self.catalog.with_query(statement, compiled.fields, compiled.stored_as, is_stream=compiled.bound.is_stream)
         altered = None if saved.altered_at is None else Beginning(*saved.altered_at)
-        terms = Terms(statement.retain_us, statement.start, saved.paused, altered)
+        terms = Terms(statement.retain_us, statement.start, statement.rate, saved.paused, altered)
         add = self._engine.add_query if reopening else self._engine.create_query
         with _placed(statement, "start"):
             return add(self.catalog.query(statement.name).name, saved.incarnation, compiled.bound, compiled.physical, terms)
@@ -295,8 +310,11 @@ class Statements:
             case StreamEntry():
                 if self._sources is not None:
                     self._sources.stop(entry.name)
+                self.proxies.detach(entry.name)
+                self.feeds.close(entry.name)
                 self._engine.streams.drop(entry.name)
             case RelationEntry():
+                self._engine.pulls.drop(entry.name)
                 self._relations.close(entry.name)
                 self._engine.location.drop_relation(entry.name)
             case QueryEntry():
@@ -329,9 +347,9 @@ class Statements:
             case ast.AlterRetain():
                 self._alter_retain(query, statement)
             case ast.AlterWindow():
-                self._alter_select(query, statement, with_window(self._created(query), statement), None)
+                self._alter_select(query, statement, with_window(self._created(query), statement))
             case ast.AlterSelect():
-                self._alter_select(query, statement, statement.select, statement.expiry)
+                self._alter_select(query, statement, statement.select, statement.expiry, statement.rate)
         return query
 
     def pause(self, query: RunningQuery) -> None:
@@ -360,13 +378,15 @@ class Statements:
         self._file.change(replace(self._saved(query), sql=to_sql(created)))
         query.terms = replace(query.terms, retain_us=statement.retain_us)
 
-    def _alter_select(self, query: RunningQuery, statement: ast.Alter, select: exp.Query, expiry: Expiry | None) -> None:
+    def _alter_select(
+        self, query: RunningQuery, statement: ast.Alter, select: exp.Query, expiry: Expiry | None = None, rate: Rate | None = None
+    ) -> None:
         """The new question takes the place of the old one if it gives an answer of the same columns."""
         created = self._created(query)
         calls = functions_in(select, self.catalog.functions)
         if isinstance(statement, ast.AlterSelect):
             self._compiled(statement)  # what is wrong with it is wrong in the text that was typed
-        changed = parse_one(to_sql(replace(created, select=select, expiry=expiry or created.expiry)))
+        changed = parse_one(to_sql(replace(created, select=select, expiry=expiry or created.expiry, rate=rate or created.rate)))
         assert isinstance(changed, ast.CreateQuery)
         compiled = self._compiled(changed)
         self._check_same_answer(query, compiled, statement)
@@ -413,7 +433,8 @@ class Statements:
         number = self._anonymous + 1
         while f"query_{number}" in self.catalog or f"query_{number}" in self._engine.queries:
             number += 1
-        query = self._engine.create_query(f"query_{number}", f"{SESSION}{uuid.uuid4().hex}", compiled.bound, compiled.physical)
+        incarnation, terms = f"{SESSION}{uuid.uuid4().hex}", Terms(rate=statement.rate)
+        query = self._engine.create_query(f"query_{number}", incarnation, compiled.bound, compiled.physical, terms)
         self._anonymous = number  # a query that was refused has used up no number
         return query
 
@@ -458,6 +479,7 @@ class Statements:
                 self.insert(target.name, rows, statement.at, strict=True)  # somebody has typed this
             return
         relation = self.catalog.relation(statement.target, statement.place("target"), sql)
+        _refuse_pulled(relation, statement.place("target"), sql)
         moment = self._moment(relation.name, statement.at)
         condition = bound_condition(statement.where, relation, sql)
         if isinstance(statement, ast.DeleteFrom):
@@ -478,9 +500,9 @@ class Statements:
         match kind:
             case "streams":
                 self._engine.system.open()
-                return list_streams(self._engine.streams, self.failed_sources())
+                return list_streams(self._engine.streams, self.failed_sources(), self.feeds)
             case "relations":
-                return list_relations(self.catalog)
+                return list_relations(self.catalog, self._engine.pulls)
             case "queries":
                 return list_queries(self._engine)
             case _:
@@ -489,7 +511,7 @@ class Statements:
 
 @contextmanager
 def _placed(
-    statement: ast.CreateSink | ast.CreateQuery | ast.Drop | ast.InsertValues | ast.UpdateSet | ast.Alter, part: str
+    statement: ast.CreateRelation | ast.CreateSink | ast.CreateQuery | ast.Drop | ast.InsertValues | ast.UpdateSet | ast.Alter, part: str
 ) -> Iterator[None]:
     """Errors of those who know no text get the place of this part of the statement."""
     try:
@@ -506,6 +528,16 @@ def _refuse_system(entry: Entry, span: Span | None = None, sql: str | None = Non
         raise NotSupported(
             f'"{entry.name}" is the system stream: only the engine writes it',
             hint="Read it, or create a stream of your own.",
+            span=span,
+            sql=sql,
+        )
+
+
+def _refuse_pulled(entry: RelationEntry, span: Span | None = None, sql: str | None = None) -> None:
+    if entry.format is not None:
+        raise NotSupported(
+            f'relation "{entry.name}" is read from "{entry.format}" and changes there only',
+            hint="Change it where it comes from, or create a relation without FROM.",
             span=span,
             sql=sql,
         )

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from millstream.core.errors import ConfigInvalid, SinkFailed
+from millstream.core.errors import SinkFailed
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant
 from millstream.core.secrets import Options
 from millstream.language.catalog import SinkEntry
 from millstream.runtime.engine import Engine
+from millstream.runtime.resolved_options import resolved_options
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.sinks.delivery import MOST_CHANGES, Delivery
 from millstream.runtime.sinks.kinds import check_sink, open_sink
@@ -93,13 +94,3 @@ def _read(entry: SinkEntry, query: RunningQuery, since: Micros, upto: Micros) ->
         kept = format_instant(query.changelog.folded_to)
         raise SinkFailed(f'sink "{entry.name}" says that it is at {format_instant(since)}, but its query keeps its past only from {kept}')
     return query.changelog.read_some(since, upto, MOST_CHANGES)
-
-
-def resolved_options(whose: str, options: Options) -> Options:
-    """With the environment's values in the place of references to it."""
-    try:
-        return options.resolved()
-    except KeyError as error:
-        raise ConfigInvalid(
-            f"{whose} names the environment variable {error.args[0]}, which is not set", hint="Set it before the database is opened."
-        ) from None
