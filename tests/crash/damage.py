@@ -45,6 +45,13 @@ def flip_footer(path: Path, chance: random.Random) -> None:
     _flip(path, chance, 0.9, 1.0)
 
 
+def mistake(path: Path, chance: random.Random) -> None:
+    """It becomes another one of its kind, whole; nothing happens if there is none."""
+    others = [other for other in sorted(path.parent.iterdir()) if other != path and kind(other.name) == kind(path.name)]
+    if others:
+        _replace(path, chance.choice(others).read_bytes())
+
+
 def _flip(path: Path, chance: random.Random, low: float, high: float) -> None:
     """A byte somewhere there becomes another."""
     data = bytearray(path.read_bytes())
@@ -59,7 +66,7 @@ def _replace(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-DAMAGES: list[Damage] = [delete, empty, truncate, flip_header, flip_middle, flip_footer]
+DAMAGES: list[Damage] = [delete, empty, truncate, flip_header, flip_middle, flip_footer, mistake]
 
 
 def kind(path: str) -> str:

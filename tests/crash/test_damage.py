@@ -90,6 +90,8 @@ def test_a_journal_knows_what_it_misses(batches: int, tmp_path: Path, monkeypatc
         data = path.read_bytes()
         for damage in DAMAGES:
             damage(path, random.Random(0))
+            if path.exists() and path.read_bytes() == data:  # there is no other one to be mistaken for
+                continue
             with pytest.raises(DataDamaged, match="json"):
                 FileJournal(tmp_path, 10**15)
             path.unlink(missing_ok=True)

@@ -33,11 +33,13 @@ KEYS = [
     "Authorization",
     "pasword",
 ]
+PORT = re.compile(r"\d{1,5}[/?#]")
+"""Behind a host it is one, and no password: in a URL that has to be written otherwise."""
 SOON = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 # long enough not to be a word of the message by chance; with everything that quoting can trip over
 secrets = st.text(st.sampled_from("abzXQ019'\"\\/@:;,()=%?&# -\nüß*"), min_size=8, max_size=60).filter(
-    lambda text: len(set(text)) > 4 and not text.isspace() and "***" not in text
+    lambda text: len(set(text)) > 4 and not text.isspace() and "***" not in text and not PORT.match(text)
 )
 
 
@@ -49,11 +51,22 @@ def url(secret: str) -> str:
     return literal(f"postgresql://me:{secret}@db.example.org:5432/lake")
 
 
+def dsn(secret: str) -> str:
+    escaped = secret.replace("\\", "\\\\").replace("'", "\\'")
+    return literal(f"host=db.example.org user=me password='{escaped}'")
+
+
+def header(secret: str) -> str:
+    return literal(f"Accept: text\nAuthorization: Token {secret}")
+
+
 @st.composite
 def statements(draw: st.DrawFn) -> tuple[str, str]:
     """A statement with a secret, broken at random or not; the secret."""
     secret = draw(secrets)
-    option = draw(st.sampled_from([f"{key} {literal(secret)}" for key in KEYS] + [f"url {url(secret)}", f"password = {literal(secret)}"]))
+    others = [f"url {url(secret)}", f"url {dsn(secret)}", f"password = {literal(secret)}"]
+    others += [f"headers {header(secret)}"] if "\n" not in secret else []
+    option = draw(st.sampled_from([f"{key} {literal(secret)}" for key in KEYS] + others))
     head = draw(
         st.sampled_from(["CREATE SINK o FROM q INTO 'postgres'", "CREATE STREAM t (ts TIMESTAMP, key STRING) TIMESTAMP BY ts FROM 'kafka'"])
     )

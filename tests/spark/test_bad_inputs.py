@@ -6,7 +6,10 @@ MILLSTREAM_REGENERATE=1 pytest -n 0 tests/spark/test_bad_inputs.py      writes w
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from pyspark.sql import SparkSession
 
 from bad_inputs.namespace import value_of
@@ -23,8 +27,12 @@ from millstream.api import Database
 from millstream.core.errors import FunctionFailed, SourceFailed
 from millstream.core.schema import Schema
 from millstream.language.catalog import StreamEntry
+from millstream.runtime.dead_letters import Part
 from millstream.runtime.row_times import RowTimes
+from millstream.spark import sources
 from millstream.spark.declared_columns import declared_columns, part_of
+from millstream.spark.file_readers import FileReader
+from millstream.spark.lost_files import ENDS_ITS_READER
 
 Open = Callable[..., Database]
 
@@ -190,6 +198,8 @@ def test_a_function_that_takes_its_process_with_it_fails_its_query_alone(open_da
     def fatal(value: int) -> Any:
         if value != 8:
             return value
+        if way != "closed sockets":  # a copy of the process would keep them open
+            multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,)).start()
         if way == "an exit":
             os._exit(3)
         if way == "closed sockets":
@@ -212,3 +222,39 @@ def test_a_function_that_takes_its_process_with_it_fails_its_query_alone(open_da
         failing.result()
     states = {query["name"]: query["state"] for query in db.execute("SHOW QUERIES").to_pylist()}
     assert states == {"failing": "failed", "other": "running"}
+
+
+class DeadlyReader(FileReader):
+    """Stands for code of pyarrow's that does not survive a file."""
+
+    def read(self, path: str, times: RowTimes) -> Part:
+        if "deadly" in path:
+            os._exit(1)
+        return super().read(path, times)
+
+
+def test_a_file_that_ends_its_reader_is_a_dead_letter_and_the_next_is_read(
+    open_database: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    for i, name in enumerate(("good", "deadly", "next", "twice")):
+        path = incoming / f"{name}.arrow"
+        table = pa.table({"ts": pa.array([i], pa.timestamp("us")), "v": pa.array([i], pa.int32())})
+        if name == "twice":
+            table = table.append_column("v", table.column("v"))
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+        os.utime(path, (i, i))
+    schema = Schema.of(ts="TIMESTAMP", v="INT")
+    register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(sources, "fast_file_reader", lambda entry: DeadlyReader("arrow", "s", schema))
+    db = open_database()
+    db.execute(f"CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts FROM 'arrow' OPTIONS (path '{incoming}')")
+    db.await_drained()
+    unregister_pickle_by_value(sys.modules[__name__])
+    (stream,) = [stream for stream in db.streams() if stream.name == "s"]
+    assert (stream.rows, stream.rejected, stream.error) == (2, 2, None)
+    letters = db.execute("SELECT source, reason FROM s.rejected").to_pylist()  # type: ignore[union-attr]
+    assert sorted(Path(letter["source"]).name for letter in letters) == ["deadly.arrow", "twice.arrow"]
+    assert any(ENDS_ITS_READER in letter["reason"] for letter in letters)

@@ -7,13 +7,15 @@
 A value may name a variable of the environment instead of holding the secret: '${env:PGPASSWORD}'.  The name is no secret.
 
 Rather too much is hidden than too little: an option is taken for a secret if its name holds `key`, `pass`, `auth` ... anywhere, or is
-nearly such a name (`pasword`); only names that are known to be harmless, as `key.column` and `keystore`, are not.
+nearly such a name (`pasword`); only names that are known to be harmless, as `key.column` and `keystore`, are not.  Where a secret
+ends may depend on how a text is read: then it is hidden up to the furthest end.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -28,14 +30,15 @@ _SECRET_WORD = re.compile(r"(?<![a-z])(?:sig|sas|pw|psk|jwt)(?![a-z])")
 _SECRET_NAMES = ("password", "passphrase", "secret", "token", "authorization", "credential", "credentials", "signature", "bearer", "apikey")
 _HARMLESS = re.compile(
     r"key[._\-]?(?:columns?|fields?|format|(?:de)?serializer|space|store|words?|board)|(?:partition|sort|row|record|message)[._\-]?keys?"
+    r"|(?<![a-z])(?:(?:primary|foreign|unique)[._\-]?keys?|(?:max|min|num)[._\-]?tokens?)(?![a-z])"
     r"|(?:mon|tur|don|jo?c|hoc)keys?|by[._\-]?pass|com[._\-]?pass|pass[._\-]?(?:through|enger|ive)|authors?(?![a-z])|authority"
 )
 _NEARLY = 0.8
 """How alike a name must be to one of a secret: one letter wrong, missing or moved."""
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_BEFORE_CREDENTIALS = r"(?:[A-Za-z][\w+.\-]*://[^/@:\s]*:|\bhttps?://(?=[^/@:\s]+@)|\bjdbc:oracle:\w+:[^/@\s]*/)"
-"""Of `scheme://user:password@`, `https://token@` and `jdbc:oracle:thin:user/password@`."""
+_BEFORE_CREDENTIALS = r"(?:[A-Za-z][\w+.\-]*://[^/@:\s]*:(?!\d{1,5}[/?#])|\bhttps?://(?=[^/@:\s]+@)|\bjdbc:oracle:\w+:[^/@\s]*/)"
+"""Of `scheme://user:password@`, `https://token@` and `jdbc:oracle:thin:user/password@`.  A number before a path is a port."""
 _CREDENTIALS = re.compile(rf"{_BEFORE_CREDENTIALS}(?P<value>.*)@", re.DOTALL | re.IGNORECASE)
 _HEADER = re.compile(r"\b(?:bearer|basic)\s+(?P<value>[\w\-.~+/]{6,}=*)", re.IGNORECASE)
 _MEMBER = re.compile(
@@ -46,8 +49,21 @@ _MEMBER = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Of JSON, which may be inside of a text of JSON.  Of a secret array or object, and of what is behind it, nothing is shown."""
-_MAY_HOLD_SECRETS = re.compile(r"=|[\"']\s*:|bearer|basic", re.IGNORECASE)
-_ASSIGNED = re.compile(r"(?:^|[?&#;\s,])(?P<key>[\w.\-]+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'?|[^&;\s,]+)", re.DOTALL)
+_MAY_HOLD_SECRETS = re.compile(r"[=:]|bearer|basic", re.IGNORECASE)
+_LINE = re.compile(
+    r"(?:^|(?<=[\s;,]))(?P<key>[\w.\-]+)\s*:(?!//)\s*(?:(?:bearer|basic|token|digest|apikey|negotiate)\s+)?(?=(?P<value>[^\r\n]+))",
+    re.IGNORECASE,
+)
+"""Of headers and the like: `X-Api-Key: ...`, `Authorization: Token ...`."""
+
+_PAIR = re.compile(r"(?:^|(?<=[?&#;\s,]))(?P<key>[\w.\-]+)\s*=\s*")
+_SHORTEST = re.compile(r"[^&;\s,]+")
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.|'')*'?|"(?:[^"\\]|\\.|"")*"?|\{(?:[^}]|\}\})*\}?""", re.DOTALL)
+_IN_URL = re.compile(r"[^&\s]+")
+_IN_DSN = re.compile(r"(?:\\.|\S)+", re.DOTALL)
+_IN_LIST = re.compile(r"[^;\r\n]+")
+_BEFORE_OTHERS_OF_A_LIST = re.compile(r"[^;\r\n]+(?=;\s*\w[\w .\-]*=)")
+_BETWEEN_COMMAS = re.compile(r"[^,\s]+")
 
 _TOKEN = re.compile(
     r"""
@@ -61,12 +77,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _URL = re.compile(rf"(?P<quote>['\"`]?){_BEFORE_CREDENTIALS}", re.IGNORECASE)
-_KEY = re.compile(r"(?<![\w./\-?&;])[\w.\-]+(?=['\"`]?[\s=:'\"`(,]|['\"`]?(?:--|/\*))")
+_KEY = re.compile(r"(?<![\w./\-?&;])[\w.\-\\]+(?=['\"`]?[\s=:'\"`(,]|['\"`]?(?:--|/\*))")
+_ASSIGNING = re.compile(r"\s*[=:]\s*")
 _WITH_OPTIONS = re.compile(r"\bopt\w*\b|\b(?:stream|relation|sink)\b|\bcreate\b(?!\s+query\b)|\b(?:from|into)\s+['\"]", re.IGNORECASE)
 """Any of the words that a statement with OPTIONS has: some of them may be misspelt."""
 _WHERE_OPTIONS_MAY_BEGIN = re.compile(r"['\"]|\b(?:from|into|opt\w*)\b", re.IGNORECASE)
 _CLAUSE_WORDS = {"TIMESTAMP", "SLACK", "IDLE", "PARTITION", "RETAIN", "FROM", "INTO", "OPTIONS"}
 """What may stand behind a column that is called `key`."""
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+"""In a text of SQL: \\u0077, \\U00000077, \\167, and \\w for w itself."""
 _SHORTEST_PART = 6
 """So many characters of a secret are enough to know it again where a message has cut it off."""
 
@@ -104,7 +123,7 @@ class Options(dict[str, str]):
         for key, value in self.items():
             referred = {name: os.environ.get(name, "") for name in _REFERENCE.findall(value)}
             found += [*referred.values(), *(_secrets_of(key, _with_references(value, referred)) if referred else ())]
-        forms = (form for secret in found for form in (secret, unquote(secret), secret.strip("'")))
+        forms = (form for secret in found for form in (secret, unquote(secret), *_without_quotes(secret)))
         return sorted({form for form in forms if form}, key=len, reverse=True)
 
     def __repr__(self) -> str:
@@ -119,16 +138,25 @@ def _with_references(value: str, known: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda found: as_written(known[found[1]]), value)
 
 
+def _without_quotes(secret: str) -> Iterator[str]:
+    """As it is once a connection string is read."""
+    bare = secret[1:-1] if secret[:1] + secret[-1:] in ("''", '""', "{}") else secret
+    yield from (secret.strip("'"), bare, re.sub(r"\\(.)", r"\1", bare))
+
+
 def hide_value(key: str, value: str) -> str:
     if _REFERENCE.fullmatch(value):
         return value
-    return HIDDEN if is_secret_key(key) else _replaced(value, list(_inside(value)))
+    return HIDDEN if is_secret_key(key) else _replaced(value, list(_inside_option(value)))
 
 
 def hide(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without these secrets, whole or cut off, and without what looks like one: `://user:...@`, `password=...`."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = _without(text, secret)
+    known = {secret for secret in secrets if secret}
+    text = _without_long(text, [secret for secret in known if len(secret) >= _SHORTEST_PART])
+    for secret in sorted(known, key=len, reverse=True):
+        if len(secret) < _SHORTEST_PART:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)  # as a word of its own
     return _replaced(text, list(_inside(text)))
 
 
@@ -160,8 +188,8 @@ def secret_ranges(sql: str) -> list[tuple[int, int]]:
     if _WITH_OPTIONS.search(sql) and (begin := _WHERE_OPTIONS_MAY_BEGIN.search(sql)):
         hidden_upto = 0  # a word of a secret is no key
         for key in _KEY.finditer(sql, begin.start()):
-            if key.start() >= hidden_upto and is_secret_key(key[0]):
-                values = list(_values_behind(sql, key))
+            if key.start() >= hidden_upto and is_secret_key(_unescaped(key[0])):
+                values = [*_values_behind(sql, key), *_rest_of_text(sql, key)]
                 hidden_upto = max([hidden_upto, *(end for _, end in values)])
                 ranges += values
     return _joined(ranges)
@@ -173,7 +201,17 @@ def _pairs_in_texts(sql: str) -> Iterator[tuple[int, int]]:
         group = token.lastgroup
         if group is not None and _MAY_HOLD_SECRETS.search(token[0]):
             start = token.start(group)
-            yield from ((start + left, start + right) for left, right in _inside(token[group]))
+            yield from ((start + left, start + right) for left, right in _inside_text(token[group]))
+
+
+def _inside_text(written: str) -> list[tuple[int, int]]:
+    """Where escapes and doubled quotes stand between, nobody knows where a secret ends: then nothing behind its beginning is shown."""
+    found = list(_inside_option(written))
+    read = re.sub(r"([\"'])\1", r"\1", _unescaped(written))
+    if read == written or not (in_read := list(_inside_option(read))):
+        return found
+    is_seen = len(found) >= len(in_read)  # an escape may also hide the name of the option
+    return [(min(start for start, _ in found) if is_seen else 0, len(written))]
 
 
 def _credentials(sql: str) -> Iterator[tuple[int, int]]:
@@ -207,22 +245,75 @@ def _values_behind(sql: str, key: re.Match[str]) -> Iterator[tuple[int, int]]:
         yield token.span(group)
 
 
+def _rest_of_text(sql: str, key: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Of `key=...` or `key: ...` inside a text, which only seems to be outside if a quote is missing: everything up to the text's end."""
+    quote_sign = max("'\"", key=lambda sign: sql.rfind(sign, 0, key.start()))
+    before = sql[sql.rfind(quote_sign, 0, key.start()) : key.start()]
+    sign = _ASSIGNING.match(sql, key.end())
+    if sign is not None and before.startswith(quote_sign) and not re.search(r"[,(]", before):
+        body = re.compile(rf"(?:[^{quote_sign}\\]|\\.|{quote_sign * 2})*", re.DOTALL).match(sql, sign.end())
+        assert body is not None
+        yield body.span()
+
+
+def _unescaped(text: str) -> str:
+    """As SQL reads it, as far as it matters for the names of options."""
+    return _ESCAPE.sub(
+        lambda found: found[4] or chr(min(int(found[1] or found[2] or found[3], 8 if found[3] else 16), sys.maxunicode)), text
+    )
+
+
+def _inside_option(text: str) -> Iterator[tuple[int, int]]:
+    """In the value of an option lines may be headers; elsewhere they are words: KeyError: ..."""
+    yield from _inside(text)
+    yield from _values_of((found, "value") for found in _LINE.finditer(text) if is_secret_key(found["key"]))
+
+
 def _inside(text: str) -> Iterator[tuple[int, int]]:
     """Secrets in a URL, in `key=value` pairs, in members of JSON and behind `Bearer`."""
-    pairs = [
-        (found, found.lastgroup) for pattern in (_ASSIGNED, _MEMBER) for found in pattern.finditer(text) if is_secret_key(found["key"])
-    ]
-    alone = [(found, "value") for found in (_CREDENTIALS.search(text), *_HEADER.finditer(text)) if found]
-    for found, group in (*pairs, *alone):
+    assigned = ((value, 0) for pair in _PAIR.finditer(text) if is_secret_key(pair["key"]) for value in _assigned(text, pair))
+    members = ((found, found.lastgroup) for found in _MEMBER.finditer(text) if is_secret_key(found["key"]))
+    alone = ((found, "value") for found in (_CREDENTIALS.search(text), *_HEADER.finditer(text)) if found)
+    return _values_of((*assigned, *members, *alone))
+
+
+def _values_of(found: Iterable[tuple[re.Match[str], str | int | None]]) -> Iterator[tuple[int, int]]:
+    for match, group in found:
         assert group is not None
-        if found[group] and not _REFERENCE.fullmatch(found[group]):
-            yield found.span(group)
+        if match[group] and not _REFERENCE.fullmatch(match[group]):
+            yield match.span(group)
+
+
+def _assigned(text: str, pair: re.Match[str]) -> Iterator[re.Match[str]]:
+    """The values of `key=value`, as many as there are ways to read it: where it ends depends on what the whole is.
+
+        a URL                     ?user=u&password=p&x=1            at &
+        PostgreSQL's, and Java's  user=u password=my\\ secret x=1   at white space that has no backslash before it
+        SQL Server's, and Azure's user=u;password=my secret;x=1     at ;
+        others                    user=u,password=p,x=1             at ,
+
+    and in each of them it may be quoted.
+    """
+    before = text[: pair.start()]
+    readings = [_QUOTED if _QUOTED.match(text, pair.end()) else _SHORTEST]
+    match before.rstrip()[-1:] if before[-1:].isspace() else before[-1:]:
+        case "?" | "&" | "#":
+            readings += [_IN_URL]
+        case ";":
+            readings += [_IN_LIST]
+        case "," if not before[-1].isspace():
+            readings += [_BETWEEN_COMMAS]
+        case _:
+            readings += [_BEFORE_OTHERS_OF_A_LIST]
+    if not before or before[-1].isspace():
+        readings += [_IN_DSN]
+    return (value for reading in readings if (value := reading.match(text, pair.end())))
 
 
 def _secrets_of(key: str, value: str) -> list[str]:
     if _REFERENCE.fullmatch(value):
         return []
-    return [value] if is_secret_key(key) else [value[start:end] for start, end in _inside(value)]
+    return [value] if is_secret_key(key) else [value[start:end] for start, end in _inside_option(value)]
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -246,12 +337,15 @@ def _replaced(text: str, ranges: list[tuple[int, int]]) -> str:
     return "".join([*pieces, text[last:]])
 
 
-def _without(text: str, secret: str) -> str:
-    """A short secret as a word of its own; a longer one wherever its first characters stand, as far as it goes on."""
-    if len(secret) < _SHORTEST_PART:
-        return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text) if secret else text
+def _without_long(text: str, secrets: list[str]) -> str:
+    """Wherever the first characters of one stand, as far as it goes on; of several that begin alike, the one that goes on longest."""
+    beginning = re.compile("|".join(re.escape(secret[:_SHORTEST_PART]) for secret in secrets) or r"(?!)")
     pieces, last = [], 0
-    while (start := text.find(secret[:_SHORTEST_PART], last)) >= 0:
-        pieces += [text[last:start], HIDDEN]
-        last = start + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(secret, text[start:], strict=False)))
+    while found := beginning.search(text, last):
+        pieces += [text[last : found.start()], HIDDEN]
+        last = found.start() + max(_alike(secret, text[found.start() : found.start() + len(secret)]) for secret in secrets)
     return "".join([*pieces, text[last:]])
+
+
+def _alike(secret: str, text: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(secret, text, strict=False)))

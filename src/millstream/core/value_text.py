@@ -9,5 +9,5 @@ def value_text(value: Any) -> str:
     """As Python shows it; an object may not know how."""
     try:
         return repr(value)
-    except Exception as error:
+    except BaseException as error:  # it may raise SystemExit, too, which must stop nobody
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"

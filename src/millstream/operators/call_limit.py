@@ -46,6 +46,8 @@ class Process:
     note: Path | None = None  # where it says which call it is in; None: nobody would look
     owner: str = ""  # the query that calls
     sockets: dict[int, int] = field(default_factory=dict)  # those it had before any function was called: descriptor and inode
+    limit: CallLimit | None = None  # of the calls that it is in
+    is_copy: bool = False  # that a function has made of it (forked_copies.py)
 
 
 PROCESS = Process()
@@ -76,6 +78,16 @@ def _has_lost_sockets() -> bool:
     return not set(PROCESS.sockets.values()) <= set(open_sockets().values())
 
 
+class _NoMoreRows:
+    """In the place of the row that is being called: whoever goes on to the next one has come to its end."""
+
+    def __getitem__(self, _: int) -> int:
+        return 0
+
+    def __setitem__(self, _: int, row: int) -> None:
+        os._exit(0)
+
+
 class CallLimit:
     """Entered around the calls of one batch; `row[0]` is the one that is being called.  `told` says which call it is.
 
@@ -83,16 +95,18 @@ class CallLimit:
     """
 
     def __init__(self, seconds: float, told: str, arguments: Sequence[pa.Array] | None = None) -> None:
-        self.row = memoryview(bytearray(8)).cast("q")
+        self.row: memoryview | _NoMoreRows = memoryview(bytearray(8)).cast("q")
         self._arguments = arguments
         self._seconds = seconds
         self._told = told
         self._seen = 0
         self._since = 0.0
         self._note = PROCESS.note
+        self._ends_here = False
         self._is_set = math.isfinite(seconds) and threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> CallLimit:
+        PROCESS.limit = self
         if self._note is not None:
             self.row = write_note(self._note, PROCESS.owner, self._told, self._arguments)
         if self._is_set:
@@ -103,6 +117,9 @@ class CallLimit:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._ends_here:
+            os._exit(0)
+        PROCESS.limit = None
         if self._is_set:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._handler)
@@ -114,6 +131,10 @@ class CallLimit:
             if _has_lost_sockets():
                 self._end_process(self._note)
             self._note.unlink(missing_ok=True)
+
+    def end_with_the_call(self) -> None:
+        """In a copy of the process that was called: it is in one of the calls, and the others are not its business."""
+        self.row, self._ends_here = _NoMoreRows(), True
 
     def _end_process(self, note: Path) -> NoReturn:
         """It cannot answer any more; which of the rows it was that closed its sockets, nobody has seen."""

@@ -49,10 +49,15 @@ def called(function: PythonFunction, arguments: Sequence[pa.Array], rows: int) -
     """The results for `rows` rows, of exactly the declared type."""
     if rows == 0:
         return pa.array([], function.type)
-    body = _loaded(function)
-    if function.vectorized:
-        return _of_arrays(function, body, arguments, rows)
-    return _of_values(function, body, arguments, rows)
+    try:
+        call = _of_arrays if function.vectorized else _of_values
+        return call(function, _loaded(function), arguments, rows)
+    except FunctionFailed:
+        raise
+    except BaseException as error:  # what it gave is the user's own, too, and may raise SystemExit when it is looked at
+        raise FunctionFailed(
+            f'function "{function.name}" gave what cannot be looked at on {_rows_text(arguments, rows)}: {_reason(error)}'
+        ) from error
 
 
 def _loaded(function: PythonFunction) -> Body:
@@ -219,5 +224,5 @@ def _refuse(function: PythonFunction, result: object, arguments: Sequence[pa.Arr
 def _reason(error: BaseException) -> str:
     try:
         return shortened(f"{type(error).__name__}: {error}")
-    except Exception:  # one of the user's own, that cannot say what it means
+    except BaseException:  # one of the user's own, that cannot say what it means
         return type(error).__name__

@@ -1,8 +1,8 @@
 """CSV files as rows of a stream, and the records that do not fit as dead letters with their lines.
 
-A file is first read as a whole.  Only if that fails, or a row holds what the stream does not take, is it cut into records.  Those
-that pyarrow does not take are found by halving, and among few by what it says of the first.  So a good file costs nothing more,
-and what a cell means is always said by the same reader.
+A file is first read as a whole, and if that fails once more with its times as text, which are then read here (csv_times.py).  Only if
+that fails too, or a row holds what the stream does not take, is it cut into records.  Those that pyarrow does not take are found by
+halving, and among few by what it says of the first.  So a good file costs nothing more, and a cell means the same on each way.
 
 A quote that is never closed spoils its own line only.  One that some later quote closes makes one record of what lies between,
 as CSV has it.
@@ -13,14 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from millstream.core.errors import ColumnNotFound, did_you_mean
-from millstream.core.schema import TIMESTAMP, Schema, type_name
+from millstream.core.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_name
 from millstream.core.value_ranges import widened
+from millstream.runtime.csv_times import SHORT_FORMS, instants_of
 from millstream.runtime.dead_letters import DeadLetter, Part
 from millstream.runtime.row_times import RowTimes
 from millstream.runtime.row_values import out_of_range, shown, value_at
@@ -32,9 +34,8 @@ _FEW = 32
 _BOM = b"\xef\xbb\xbf"
 _ROW = re.compile(r"Row #(\d+): ")
 _CELLS = re.compile(r"Expected (\d+) columns, got (\d+)")
-_VALUE = re.compile(
-    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to [^:]*: (?:invalid UTF8|invalid value '(?P<value>.*)')", re.DOTALL
-)
+_COLUMN = re.compile(r"In CSV column #(\d+): ")
+_NOT_TEXT = re.compile(r"In CSV column #\d+: (?:Row #\d+: )?CSV conversion error to [^:]*: invalid UTF8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,16 @@ class CsvReader:
     null_value: str = ""
 
     def read(self, path: str, times: RowTimes) -> Part:
-        try:
-            table = self._parsed(path, None if self.header else self.schema.names, _BLOCK_BYTES)
-        except (pa.ArrowInvalid, pa.ArrowKeyError):  # the latter: a column that the header does not have
-            return self._record_by_record(path, times)
-        # the table does not know which line a row stood on
-        return self._record_by_record(path, times) if self._untaken(table, times) else Part(self._typed(table))
+        for times_as_text in (False, True):
+            try:
+                parsed = self._parsed(path, None if self.header else self.schema.names, _BLOCK_BYTES, times_as_text=times_as_text)
+            except (pa.ArrowInvalid, pa.ArrowKeyError):  # the latter: a column that the header does not have
+                continue
+            table, untaken = self._taken(parsed, times)
+            if not untaken:
+                return Part(table)
+            break  # the table does not know which line a row stood on
+        return self._record_by_record(path, times)
 
     def table(self, source: str | pa.BufferReader) -> pa.Table:
         """All rows, or pyarrow's error for the first that does not fit."""
@@ -74,17 +79,14 @@ class CsvReader:
         whole = [record for record in records if record.is_closed]
         reasons |= {whole[i].line: reason for i, reason in self._refusals(whole, names).items()}
         good = [record for record in whole if record.line not in reasons]
-        parsed = self._table(good, names) if good else self.schema.to_arrow().empty_table()
-        untaken = self._untaken(parsed, times)
+        table, untaken = self._taken(self._table(good, names), times) if good else (self.schema.to_arrow().empty_table(), {})
         reasons |= {good[i].line: reason for i, reason in untaken.items()}
-        kept = np.ones(parsed.num_rows, np.bool_)
-        kept[list(untaken)] = False
         letters = [
             DeadLetter(record.data.decode("utf-8", "backslashreplace"), reasons[record.line], f"{path}, line {record.line}")
             for record in records
             if record.line in reasons
         ]
-        return Part(self._typed(parsed.filter(pa.array(kept))), letters)
+        return Part(table, letters)
 
     def _named(self, header: _Record) -> list[str]:
         """The columns of the file; those of the stream must be among them."""
@@ -113,18 +115,26 @@ class CsvReader:
             if len(places) > 1 and row is None:  # it does not say which
                 return found | {i: reason for each in places for i, reason in self._among_few(records, [each], names).items()}
             bad = places.pop(int(row[1]) - 1 if row and len(places) > 1 else 0)
-            found[bad] = self._told(error, names)
+            found[bad] = self._told(error, names, records[bad])
         return found
 
-    def _untaken(self, parsed: pa.Table, times: RowTimes) -> dict[int, str]:
-        """The places of rows that pyarrow takes and the stream does not, and why."""
-        found: dict[int, str] = {}
-        for field in self.schema:
-            column = parsed.column(field.name)
-            for i, reason in out_of_range(column, field.type).items():
-                found[i] = f'column "{field.name}" takes {type_name(field.type)}, not {shown(value_at(column, i))}: {reason}'
-        table = self._typed(parsed)
-        return found | {int(i): times.refusal(table, int(i)).message for i in times.bad(table)}
+    def _taken(self, parsed: pa.Table, times: RowTimes) -> tuple[pa.Table, dict[int, str]]:
+        """The rows that the stream takes; and the places of those that pyarrow takes and the stream does not, and why."""
+        no_times: dict[int, str] = {}
+        beyond: dict[int, str] = {}
+        for i, field in enumerate(self.schema):
+            given = column = parsed.column(field.name)
+            if pa.types.is_string(given.type) and field.type == TIMESTAMP:
+                column, bad = instants_of(given)
+                no_times |= {int(place): _mismatch(field, value_at(given, int(place))) for place in bad}
+            for place, reason in out_of_range(column, field.type).items():
+                beyond[place] = f"{_mismatch(field, value_at(given, place))}: {reason}"
+            parsed = parsed.set_column(i, field.name, column)
+        table = parsed.cast(self.schema.to_arrow())
+        found = beyond | {int(i): times.refusal(table, int(i)).message for i in times.bad(table)} | no_times
+        kept = np.ones(table.num_rows, np.bool_)
+        kept[list(found)] = False
+        return (table.filter(pa.array(kept)) if found else table), found
 
     def _refusal(self, records: Sequence[_Record], names: Sequence[str]) -> str | None:
         try:
@@ -135,14 +145,15 @@ class CsvReader:
 
     def _table(self, records: Sequence[_Record], names: Sequence[str]) -> pa.Table:
         data = b"\n".join(record.data for record in records) + b"\n"
-        table = self._parsed(pa.BufferReader(data), names, min(len(data) + 1, _MOST_BLOCK_BYTES))
+        table = self._parsed(pa.BufferReader(data), names, min(len(data) + 1, _MOST_BLOCK_BYTES), times_as_text=True)
         if table.num_rows != len(records):
             raise pa.ArrowInvalid(f"{len(records)} records are {table.num_rows} rows")
         return table
 
-    def _parsed(self, source: str | pa.BufferReader, names: Sequence[str] | None, block_bytes: int) -> pa.Table:
+    def _parsed(self, source: str | pa.BufferReader, names: Sequence[str] | None, block_bytes: int, *, times_as_text: bool) -> pa.Table:
         """`names` are the columns that the file has; None: the first line says."""
-        types = {field.name: pa.timestamp("us") if field.type == TIMESTAMP else widened(field.type) for field in self.schema}
+        time = pa.string() if times_as_text else TIMESTAMP_NTZ
+        types = {field.name: time if field.type == TIMESTAMP else widened(field.type) for field in self.schema}
         return pa.csv.read_csv(
             source,
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=block_bytes),
@@ -153,23 +164,33 @@ class CsvReader:
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
                 include_columns=list(self.schema.names),
-                timestamp_parsers=[pa.csv.ISO8601, "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"],
+                timestamp_parsers=[pa.csv.ISO8601, *SHORT_FORMS],
             ),
         )
 
-    def _typed(self, parsed: pa.Table) -> pa.Table:
-        return parsed.cast(self.schema.to_arrow())
-
-    def _told(self, error: str, names: Sequence[str]) -> str:
+    def _told(self, error: str, names: Sequence[str], record: _Record) -> str:
         """What pyarrow says of one record, in our words."""
         if cells := _CELLS.search(error):
             return f"{cells[2]} {'cell' if cells[2] == '1' else 'cells'} instead of {cells[1]}"
-        if value := _VALUE.search(error):
-            name = names[int(value[1])]
-            if value["value"] is None:
+        if column := _COLUMN.search(error):
+            name = names[int(column[1])]
+            if _NOT_TEXT.match(error):
                 return f'column "{name}" holds text that is not UTF-8'
-            return f'column "{name}" takes {type_name(self.schema[name].type)}, not {shown(value["value"])}'
+            return _mismatch(self.schema[name], self._cell(record, names, name))
         return error
+
+    def _cell(self, record: _Record, names: Sequence[str], name: str) -> str:
+        cells = pa.csv.read_csv(
+            pa.BufferReader(record.data + b"\n"),
+            read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(record.data) + 2),
+            parse_options=pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(column_types={name: pa.binary()}, include_columns=[name]),
+        )
+        return str(cells.column(name)[0].as_py().decode("utf-8", "backslashreplace"))
+
+
+def _mismatch(field: Field, value: Any) -> str:
+    return f'column "{field.name}" takes {type_name(field.type)}, not {shown(value)}'
 
 
 def check_columns(schema: Schema, given: Sequence[str]) -> None:

@@ -321,6 +321,7 @@ class Engine:
             except (StorageFailed, ClusterFailed) as error:
                 # what is committed is there; the next run has more to replay and to publish
                 log.warning("the database is closed without snapshots", extra={"reason": error.message})
+            self._maintain_after_a_short_run()
             for unused in self._unused:
                 unused.detach()  # from now on the directory may be another's
             for query in list(self.queries.values()):
@@ -329,6 +330,15 @@ class Engine:
             self.committed.notify_all()
             for stream in self.streams.everything:
                 stream.log.close()
+
+    def _maintain_after_a_short_run(self) -> None:
+        """One run after the other may be too short for it ever to be due, and what they leave would pile up."""
+        if self._upkeep.has_run:
+            return
+        try:
+            self.maintain()
+        except StorageFailed as error:
+            log.warning("the database is closed without upkeep", extra={"reason": error.message})
 
     # --- time
 

@@ -6,7 +6,8 @@
     maxFilesPerTrigger    at most so many files in a batch, 1000 unless told
     maxBytesPerTrigger    a batch ends with the file that reaches so many bytes
     latestFirst           newest files first
-    maxFileAge            files so much older than the newest that was read are ignored, 7d unless told
+    maxFileAge            files so much older than the newest that was read are ignored, 7d unless told; not with latestFirst: what is not
+                          read yet when the source stops would be too old when it goes on
 
 Names that begin with a dot or an underscore are not files of the source, nor is what is no file: a pipe, a socket, a link that
 leads nowhere.
@@ -53,14 +54,16 @@ class FileListing:
         given = {key.lower(): str(value) for key, value in options.items()}
         if "path" not in given:
             raise SourceFailed(f'the source of stream "{stream}" needs a path', hint="OPTIONS (path '...').")
+        latest_first = given.get("latestfirst", "false").lower() == "true"
+        max_age_us = _age(given.get("maxfileage", "7d"))
         listing = FileListing(
             _local(given["path"]),
             given.get("pathglobfilter"),
             given.get("recursivefilelookup", "false").lower() == "true",
             _positive("maxFilesPerTrigger", given.get("maxfilespertrigger"), 1000),
             _positive("maxBytesPerTrigger", given.get("maxbytespertrigger"), sys.maxsize),
-            given.get("latestfirst", "false").lower() == "true",
-            _age(given.get("maxfileage", "7d")),
+            latest_first,
+            sys.maxsize if latest_first else max_age_us,
         )
         if not glob.has_magic(listing.path) and not os.path.exists(listing.path):
             raise SourceFailed(

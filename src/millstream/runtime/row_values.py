@@ -8,6 +8,7 @@ make of it, and SQL's type does not have is looked for in value_ranges.py.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from millstream.core.errors import MillstreamError, TypeMismatch
 from millstream.core.instant import to_micros
 from millstream.core.schema import Field, type_name
-from millstream.core.value_ranges import refused, widened
+from millstream.core.value_ranges import TIME_OF_DAY, TOO_GREAT, YEARS, refused, replaced, widened
 from millstream.core.value_text import value_text
 
 REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, TypeError)
@@ -30,6 +31,7 @@ REFUSALS = (pa.ArrowException, MillstreamError, ArithmeticError, ValueError, Typ
 _FEW = 8
 """Values among which the bad ones are looked for one by one: to halve so few costs more looks than it saves."""
 
+_TOO_FINE = "it is finer than a microsecond"
 _CONVERSION_REFUSALS = (pa.ArrowException, TypeMismatch)
 
 
@@ -49,9 +51,9 @@ def misfits(column: list[Any] | pa.ChunkedArray, field: Field, target: str) -> d
     if isinstance(column, list):
         places = bad_places(len(column), lambda low, high: _refusal(column[low:high], field.type) is None)
         return {i: _misfit(column[i], field, target) for i in places}
-    if not _converts(column.slice(0, 0), field.type):  # no value of that type would fit: a mistake of the whole column
+    if not _converts(pa.chunked_array([pa.nulls(0, column.type)]), field.type):  # no value of that type would fit: a mistake of the column
         cast_column(column, field, target)
-    places = bad_places(len(column), lambda low, high: _converts(column.slice(low, high - low), field.type, in_range=False))
+    places = bad_places(len(column), lambda low, high: _converts(_piece(column, low, high), field.type, in_range=False))
     kept = np.delete(np.arange(len(column)), places)
     beyond = out_of_range(column.take(kept) if places else column, field.type)
     reasons = dict.fromkeys(places) | {int(kept[i]): TypeMismatch(reason) for i, reason in beyond.items()}
@@ -130,13 +132,17 @@ def _whole(value: Any, type_: pa.DataType) -> Any:
 
 
 def _double(value: Any, type_: pa.DataType) -> Any:
-    return float(value) if isinstance(value, (int, Decimal)) else value
+    if not isinstance(value, (int, Decimal, np.longdouble)):
+        return value
+    nearest = float(value)
+    if math.isinf(nearest) and nearest != value:
+        raise TypeMismatch(TOO_GREAT)
+    return nearest
 
 
 def _instant(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]")
-        return None if np.isnat(value) else to_micros(int(value.astype(np.int64)))
+        return None if np.isnat(value) else to_micros(int(_in_unit(value, "us", None).astype(np.int64)))
     if isinstance(value, dt.datetime) and value != value:  # pandas' NaT
         return None
     return to_micros(value)
@@ -144,8 +150,9 @@ def _instant(value: Any, type_: pa.DataType) -> Any:
 
 def _length(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, np.timedelta64):
-        value = value.astype("timedelta64[us]")
-        return None if np.isnat(value) else int(value.astype(np.int64))
+        return None if np.isnat(value) else int(_in_unit(value, "us", _TOO_FINE).astype(np.int64))
+    if isinstance(value, dt.timedelta) and getattr(value, "nanoseconds", False):  # those of pandas have them
+        raise TypeMismatch(_TOO_FINE)
     if isinstance(value, (dt.timedelta, Integral)):
         return value
     raise ValueError(f"{value!r} is no length of time")
@@ -153,14 +160,27 @@ def _length(value: Any, type_: pa.DataType) -> Any:
 
 def _date(value: Any, type_: pa.DataType) -> Any:
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else _date(value.astype("datetime64[us]").item(), type_)
+        return None if np.isnat(value) else _in_unit(value, "D", TIME_OF_DAY).item()
     if isinstance(value, (float, Decimal)):
         raise ValueError(f"{value!r} is no date")
     if isinstance(value, dt.datetime) and value != value:  # pandas' NaT
         return None
-    if isinstance(value, dt.datetime) and value.time() != dt.time():
-        raise TypeMismatch("it has a time of day")
+    if isinstance(value, dt.datetime) and (value.time() != dt.time() or getattr(value, "nanosecond", False)):
+        raise TypeMismatch(TIME_OF_DAY)
     return value
+
+
+def _in_unit(value: Any, unit: str, cut: str | None) -> Any:
+    """A time of numpy's in another unit: numpy itself counts modulo 2**64, and cuts off what is too small for the unit.  `cut` says
+    what that is; None: it may go."""
+    there = value.astype(f"{value.dtype.kind}8[{unit}]")
+    if there.astype(value.dtype) == value:
+        return there
+    if np.can_cast(value.dtype, there.dtype):  # from a greater unit to a smaller one
+        raise TypeMismatch(YEARS if value.dtype.kind == "M" else TOO_GREAT)
+    if cut is not None:
+        raise TypeMismatch(cut)
+    return there
 
 
 def _as_it_is(value: Any, type_: pa.DataType) -> Any:
@@ -178,14 +198,15 @@ def _map(value: Any, type_: pa.DataType) -> Any:
 
 
 def _struct(value: Any, type_: pa.DataType) -> Any:
+    """A tuple, whatever it was: Arrow takes tuples and dicts, but not both in one column."""
     if isinstance(value, Mapping):
         for name in value:
             if name not in type_.names:
                 raise TypeMismatch(f"there is no field {value_text(name)}")
-        return {field.name: _plain([value.get(field.name)], field.type)[0] for field in type_}
-    if isinstance(value, tuple) and len(value) == type_.num_fields:
-        return tuple(_plain([item], field.type)[0] for item, field in zip(value, type_, strict=True))
-    return value
+        value = tuple(value.get(field.name) for field in type_)
+    if not isinstance(value, tuple) or len(value) != type_.num_fields:
+        raise ValueError(f"{value_text(value)} is no struct")
+    return tuple(_plain([item], field.type)[0] for item, field in zip(value, type_, strict=True))
 
 
 _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...] = (
@@ -258,11 +279,16 @@ def _first_refused(column: pa.ChunkedArray, type_: pa.DataType) -> str | None:
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
-        if _converts(column.slice(low, middle - low), type_):
+        if _converts(_piece(column, low, middle), type_):
             low = middle
         else:
             high = middle
     return None if low == high else _shown_at(column, low)
+
+
+def _piece(column: pa.ChunkedArray, low: int, high: int) -> pa.ChunkedArray:
+    """Copied if nested: a slice of Arrow's still holds the inner values of all the others, and is judged by them too."""
+    return column.take(pa.array(np.arange(low, high))) if pa.types.is_nested(column.type) else column.slice(low, high - low)
 
 
 def _shown_at(column: pa.ChunkedArray, place: int) -> str:
@@ -275,11 +301,19 @@ def value_at(column: pa.ChunkedArray, place: int) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError:
-        return value.as_buffer().to_pybytes() if hasattr(value, "as_buffer") else str(value.type)
+        return _as_bytes(column.slice(place, 1))
     except (ValueError, OverflowError):  # nanoseconds and far years, which Python's datetime does not have
         if pa.types.is_nested(value.type):
             return " ".join(column.slice(place, 1).to_string().split())
         return f"{value.value} as {value.type}"
+
+
+def _as_bytes(column: pa.ChunkedArray) -> Any:
+    """The one value of the column, with bytes for its texts."""
+    try:
+        return column.cast(replaced(column.type, pa.string(), pa.binary()))[0].as_py()
+    except (pa.ArrowException, UnicodeDecodeError):
+        return str(column.type)
 
 
 def _converts(column: pa.ChunkedArray, type_: pa.DataType, *, in_range: bool = True) -> bool:

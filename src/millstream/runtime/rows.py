@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.core.errors import ArityMismatch, ColumnNotFound, DuplicateColumn, TypeMismatch, did_you_mean
 from millstream.core.schema import Schema
@@ -82,8 +84,22 @@ def _from_table(table: pa.Table, schema: Schema, target: str) -> Columns:
     # pandas numbers the rows that are left of a selection: no column of the user's
     table = table.drop_columns([name for name in index if isinstance(name, str) and name.startswith("__index_level_")])
     _known_columns(table.column_names, schema, target, index)
-    given = {name.lower(): table.column(i) for i, name in enumerate(table.column_names)}
+    given = {name.lower(): _decoded(table.column(i)) for i, name in enumerate(table.column_names)}
     return Columns([given.get(field.name.lower()) for field in schema], table.num_rows)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each value in its place: Arrow does not cast runs of equal values, nor rightly lists that may overlap."""
+    if pa.types.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+        return pa.chunked_array(map(_in_order, column.chunks), pa.large_list(column.type.value_type))
+    return column
+
+
+def _in_order(lists: pa.Array) -> pa.Array:
+    offsets = np.append(0, np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy()))
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), lists.flatten(), mask=lists.is_null())
 
 
 def _from_columns(columns: Mapping[Any, Any], schema: Schema, target: str) -> Columns:
@@ -109,7 +125,7 @@ def _arrow_or_list(values: Any) -> pa.ChunkedArray | list[Any]:
         array = pa.array(values)
     except REFUSALS:
         return list(values)
-    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+    return _decoded(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
 
 
 def transposed(rows: Sequence[Sequence[Any]], schema: Schema) -> Columns:

@@ -30,6 +30,8 @@ class Upkeep:
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
         self._done = standing.clock.seconds()
+        self.has_run = False
+        """Since the database was opened."""
 
     def is_due(self) -> bool:
         """At most once in a while; whoever asks does it."""
@@ -39,7 +41,7 @@ class Upkeep:
         return True
 
     def run(self) -> None:
-        stands = self._standing
+        stands, self.has_run = self._standing, True
         with stands.lock:
             streams = [
                 (stream, self._taken_in(stream.entry.name), self._horizon(stream, stands.readers(stream.entry.name)))

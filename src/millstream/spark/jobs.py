@@ -73,6 +73,16 @@ class Jobs:
         with self._watched():
             return job()
 
+    def is_survived(self, job: Callable[[], object]) -> bool:
+        """Whether no process is lost with it."""
+        try:
+            self.once(job)
+        except Exception as error:
+            if self._is_worth_another_try(error):
+                return False
+            raise
+        return True
+
     def close(self) -> None:
         """Jobs that wait for executors are given up from now on; others are not touched."""
         self._closing.set()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +31,7 @@ from millstream.runtime.streams import Streams
 from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, part_of, spark_schema
 from millstream.spark.file_readers import FileReader, fast_file_reader
 from millstream.spark.jobs import Jobs
+from millstream.spark.lost_files import ENDS_ITS_READER, read_around, reading
 from millstream.spark.once import spark_reason
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
 from millstream.spark.session import errors_told_by_us
@@ -207,11 +208,18 @@ class Sources:
     def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
         if not paths:
             return []
-        context = self._spark.sparkContext
+        context, notes, fatal = self._spark.sparkContext, self._location.reading_dir(plan.stream), set[str]()
         slices = min(len(paths), max(1, context.defaultParallelism))
         jobs = context.parallelize(list(enumerate(paths)), slices)
-        write = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader))
-        return decode_reports(self._jobs.run(write.collect))
+
+        def run(left_out: frozenset[str]) -> list[str]:
+            written: list[str] = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader, notes, left_out)).collect()
+            return written
+
+        def survives(path: str) -> bool:
+            return self._jobs.is_survived(context.parallelize([path], 1).map(_FileOpener(plan, reader)).count)
+
+        return decode_reports(self._jobs.run(lambda: read_around(run, survives, notes, fatal)))
 
     # --- what to read
 
@@ -279,9 +287,11 @@ class _RowWriter:
 
 
 class _FileWriter:
-    def __init__(self, plan: IngestPlan, reader: FileReader) -> None:
+    def __init__(self, plan: IngestPlan, reader: FileReader, notes: Path, fatal: frozenset[str]) -> None:
         self._plan = plan
         self._reader = reader
+        self._notes = notes
+        self._fatal = fatal
 
     def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
         """Neighbouring files share chunks: a commit of many small ones would cost more than their rows."""
@@ -290,7 +300,7 @@ class _FileWriter:
         try:
             for i, path in numbered_paths:
                 number = i if not parts else number
-                parts.append(self._reader.read(path, self._plan.times))
+                parts.append(self._part(i, path))
                 rows += parts[-1].rows.num_rows + len(parts[-1].rejected)
                 if rows >= _CHUNK_ROWS:
                     yield encode_report(write_partition(self._plan, number, parts))
@@ -299,6 +309,24 @@ class _FileWriter:
                 yield encode_report(write_partition(self._plan, number, parts))
         except Exception as error:
             yield encode_failure(error)
+
+    def _part(self, number: int, path: str) -> Part:
+        if path in self._fatal:
+            return self._reader.unread(path, ENDS_ITS_READER)
+        with reading(path, self._notes, number):
+            return self._reader.read(path, self._plan.times)
+
+
+class _FileOpener:
+    """Reads a file for nothing but to see whether it can be."""
+
+    def __init__(self, plan: IngestPlan, reader: FileReader) -> None:
+        self._plan = plan
+        self._reader = reader
+
+    def __call__(self, path: str) -> None:
+        with suppress(Exception):  # the batch itself will say so
+            self._reader.read(path, self._plan.times)
 
 
 def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from millstream.core.errors import DataDamaged
-from millstream.operators.call_limit import PROCESS, open_sockets
+from millstream.operators.call_limit import PROCESS
+from millstream.operators.forked_copies import guard_against_copies
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.worker import Worker
 from millstream.spark.lost_workers import note_of
@@ -19,7 +20,7 @@ from millstream.state.sealed import read_sealed_json
 
 @cache
 def _worker() -> Worker:
-    PROCESS.sockets = open_sockets()
+    guard_against_copies()
     return Worker()
 
 

@@ -1,6 +1,6 @@
 """Whether the log of a Delta table is all there and as it was written, before anybody reads it.
 
-    _delta_log/<version>.json              ours carry a checksum of themselves in their commitInfo
+    _delta_log/<version>.json              ours carry a checksum of themselves, their version and their table in their commitInfo
     _checkpoint.json                       has that of the first commit or, later, of the newest checkpoint
     _newest_commit                         another name of the newest commit: tells if that one has vanished
 
@@ -19,11 +19,13 @@ from typing import Any
 
 from millstream.core.errors import DataDamaged
 from millstream.state.atomic import atomic_write
-from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+from millstream.state.sealed import RESTORE, check_own, read_sealed_json, sealed_json
 
 WITNESS = "_newest_commit"
 _CHECKPOINT = "_checkpoint.json"
 _LAST_CHECKPOINT = "_last_checkpoint"
+_CREATE = "CREATE TABLE"
+"""The operation of a table's first commit, which is not ours and does not say that it is the first."""
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}}\Z')
 
 
@@ -63,28 +65,39 @@ def check_table(directory: Path) -> None:
         return
     for version in range(first, last + 1):
         if version in commits:
-            _check_commit(commits[version])
+            _check_commit(directory, version)
         elif version != checkpoint or version == last:  # the newest one also carries our state
             raise DataDamaged(f'the file "{version_path(directory, version)}" is missing', hint=RESTORE)
 
 
-def _check_commit(path: Path) -> None:
-    """A commit of ours has a checksum; those of others have none, and JSON must do."""
-    data = path.read_bytes()
+def table_name(directory: Path) -> str:
+    """What commits call their table: a database may be moved, its tables stay where they are in it."""
+    return f"{directory.parent.name}/{directory.name}"
+
+
+def _check_commit(directory: Path, version: int) -> None:
+    """A commit of ours has a checksum, its version and its table's name; those of others have none, and JSON must do."""
+    path = version_path(directory, version)
+    try:
+        info = _checked_info(path.read_bytes())
+        check_own("version", 0 if info.get("operation") == _CREATE else info.get("version"), version)
+        check_own("table", info.get("table"), table_name(directory))
+    except (ValueError, TypeError) as error:
+        raise DataDamaged(f'the file "{path}" is damaged: {error}', hint=RESTORE) from error
+
+
+def _checked_info(data: bytes) -> dict[str, Any]:
+    """The commitInfo, empty if there is none; ValueError if the commit is not as it was written."""
     first, newline, rest = data.partition(b"\n")
     seal = _SEAL.search(first)
-    if seal is not None:
-        if zlib.crc32(first[: seal.start()] + b"}}" + newline + rest) != int(seal[1], 16):
-            raise DataDamaged(f'the file "{path}" is damaged: its checksum is another', hint=RESTORE)
-    elif b"crc32" in first or not _is_json(data):
-        raise DataDamaged(f'the file "{path}" is damaged', hint=RESTORE)
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        return bool([json.loads(line) for line in data.splitlines()])
-    except ValueError:
-        return False
+    if seal is None and b"crc32" in first:
+        raise ValueError("its checksum cannot be read")
+    if seal is not None and zlib.crc32(first[: seal.start()] + b"}}" + newline + rest) != int(seal[1], 16):
+        raise ValueError("its checksum is another")
+    if not first:
+        raise ValueError("it is empty")
+    lines = [json.loads(line) for line in (data.splitlines() if seal is None else [first])]
+    return dict(next((line["commitInfo"] for line in lines if "commitInfo" in line), {}))
 
 
 def _witnessed(directory: Path) -> int:
@@ -123,6 +136,11 @@ def _compare(log: Path, sums: dict[str, int]) -> None:
             path.unlink(missing_ok=True)
             continue
         raise DataDamaged(f'the file "{path}" is {"damaged" if path.exists() else "missing"}', hint=RESTORE)
+
+
+def newest_checkpoint(directory: Path) -> int:
+    """Its version; that of the first commit if there is no checkpoint yet."""
+    return max(_checkpoint_files(directory / "_delta_log"), default=0)
 
 
 def _checkpoint_files(log: Path) -> dict[int, list[Path]]:

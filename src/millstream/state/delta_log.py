@@ -29,7 +29,16 @@ from deltalake.exceptions import DeltaError
 from millstream.core.errors import DataDamaged, StorageFailed
 from millstream.core.instant import format_instant
 from millstream.state.atomic import create_exclusive, remove_temporaries, storage_failure
-from millstream.state.delta_check import WITNESS, check_table, seal_checkpoint, seal_created, sealed_commit, version_path
+from millstream.state.delta_check import (
+    WITNESS,
+    check_table,
+    newest_checkpoint,
+    seal_checkpoint,
+    seal_created,
+    sealed_commit,
+    table_name,
+    version_path,
+)
 from millstream.state.disk_types import disk_schema
 from millstream.state.fault import fault_point
 from millstream.state.sealed import RESTORE
@@ -66,7 +75,7 @@ class DeltaLog:
         self._table = table
         self.schema = schema
         self._transactions: dict[str, int | None] = {}
-        self._since_checkpoint = 0
+        self._since_checkpoint = self.version - newest_checkpoint(directory)  # those of earlier runs, too: each may be a short one
         self._checkpointing: threading.Thread | None = None
         self.state: dict[str, Any] = _last_state(directory, self.version)
 
@@ -96,7 +105,7 @@ class DeltaLog:
     ) -> int:
         """One new version: all of it, or nothing.  With `rearranges` the rows stay the same and only the files change."""
         now_ms = int(time.time() * 1000)
-        actions: list[dict[str, Any]] = [_commit_info(self.version + 1, state, now_ms, rearranges=rearranges)]
+        actions: list[dict[str, Any]] = [self._commit_info(state, now_ms, rearranges=rearranges)]
         actions += [{"txn": {"appId": app, "version": version, "lastUpdated": now_ms}} for app, version in (transactions or {}).items()]
         actions += [{"remove": _remove(file, now_ms, data_change=not rearranges)} for file in remove]
         actions += [{"add": self._add(file, now_ms, data_change=not rearranges)} for file in add]
@@ -182,6 +191,18 @@ class DeltaLog:
         self._since_checkpoint += 1
         fault_point("delta.after_commit", kind)
 
+    def _commit_info(self, state: Mapping[str, Any], now_ms: int, *, rearranges: bool) -> dict[str, Any]:
+        info: dict[str, Any] = {
+            "timestamp": now_ms,
+            "operation": "OPTIMIZE" if rearranges else "WRITE",
+            "operationParameters": {},
+            "engineInfo": "millstream",
+            "version": self.version + 1,
+            "table": table_name(self.directory),
+            _STATE: json.dumps(dict(state), separators=(",", ":")),
+        }
+        return {"commitInfo": info}
+
     def _add(self, file: DataFile, now_ms: int, *, data_change: bool) -> dict[str, Any]:
         return {
             "path": file.path,
@@ -231,18 +252,6 @@ def _last_state(directory: Path, version: int) -> dict[str, Any]:
             if found := json.loads(line).get("commitInfo", {}).get(_STATE):
                 return dict(json.loads(found))
     return {}
-
-
-def _commit_info(version: int, state: Mapping[str, Any], now_ms: int, *, rearranges: bool) -> dict[str, Any]:
-    info: dict[str, Any] = {
-        "timestamp": now_ms,
-        "operation": "OPTIMIZE" if rearranges else "WRITE",
-        "operationParameters": {},
-        "engineInfo": "millstream",
-        "version": version,
-        _STATE: json.dumps(dict(state), separators=(",", ":")),
-    }
-    return {"commitInfo": info}
 
 
 def _remove(file: DataFile, now_ms: int, *, data_change: bool) -> dict[str, Any]:

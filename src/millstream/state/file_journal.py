@@ -19,7 +19,7 @@ from millstream.core.errors import DataDamaged
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.state.atomic import atomic_write, create_exclusive, remove_temporaries, writing
 from millstream.state.fault import fault_point
-from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+from millstream.state.sealed import RESTORE, check_own, read_sealed_json, sealed_json
 from millstream.state.spark_checkpoint import require_batch
 
 _NEWEST = "newest"
@@ -60,7 +60,7 @@ class FileJournal:
         """The files are the next batch from now on; returns its number."""
         number = 0 if self.last is None else self.last[0] + 1
         fault_point("file_journal.before_begin")
-        create_exclusive(self._directory / f"{number}.json", _encoded(number, files), witness=self._directory / _NEWEST)
+        create_exclusive(self._directory / f"{number}.json", _encoded(number, files, merged=False), witness=self._directory / _NEWEST)
         fault_point("file_journal.begun")
         self._note(number, files)
         if (number + 1) % MERGE == 0:
@@ -78,7 +78,7 @@ class FileJournal:
         assert self.last is not None
         last = {file.path for file in self.last[1]}
         others = [file for file in self._seen.values() if file.path not in last]
-        atomic_write(self._directory / f"upto-{number - 1}.json", _encoded(number - 1, others))
+        atomic_write(self._directory / f"upto-{number - 1}.json", _encoded(number - 1, others, merged=True))
         fault_point("file_journal.merged")
         for merged, path in self._numbered("upto-*.json"):
             if merged < number - 1:
@@ -90,13 +90,13 @@ class FileJournal:
     def _load(self) -> None:
         merged = self._numbered("upto-*.json")
         if merged:
-            self._note(merged[-1][0], _files(merged[-1][1]))
+            self._note(merged[-1][0], _files(*merged[-1], merged=True))
         first = merged[-1][0] + 1 if merged else 0
         batches = dict(self._numbered("[0-9]*.json"))
         for number in range(first, max([*batches, _newest(self._directory / _NEWEST)], default=-1) + 1):
             if number not in batches:
                 raise DataDamaged(f'the file "{self._directory / f"{number}.json"}" is missing', hint=RESTORE)
-            self._note(number, _files(batches[number]))
+            self._note(number, _files(number, batches[number], merged=False))
 
     def _numbered(self, pattern: str) -> list[tuple[int, Path]]:
         return sorted((int(path.stem.removeprefix("upto-")), path) for path in self._directory.glob(pattern))
@@ -106,15 +106,18 @@ def _number(batch: tuple[int, list[FoundFile]] | None) -> int | None:
     return None if batch is None else batch[0]
 
 
-def _encoded(number: int, files: Sequence[FoundFile]) -> bytes:
-    return sealed_json({"batch": number, "files": [astuple(file) for file in files]})
+def _encoded(number: int, files: Sequence[FoundFile], *, merged: bool) -> bytes:
+    return sealed_json({"batch": number, "merged": merged, "files": [astuple(file) for file in files]})
 
 
-def _files(path: Path) -> list[FoundFile]:
-    return read_sealed_json(path, _decoded)
+def _files(number: int, path: Path, *, merged: bool) -> list[FoundFile]:
+    return read_sealed_json(path, lambda saved: _decoded(saved, number, merged=merged))
 
 
-def _decoded(saved: Any) -> list[FoundFile]:
+def _decoded(saved: Any, number: int, *, merged: bool) -> list[FoundFile]:
+    check_own("batch", saved["batch"], number)
+    if saved.get("merged", merged) != merged:
+        raise ValueError(f"it is that of {'one batch' if merged else 'many batches'}")
     return [FoundFile(int(modified), str(name), int(size)) for modified, name, size in saved["files"]]
 
 

@@ -18,6 +18,7 @@ Only names and the lock live here; nothing that is inside those files.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import uuid
 from collections.abc import Collection
@@ -28,7 +29,7 @@ from typing import Any
 from millstream.core.errors import ConfigInvalid, DataDamaged, FormatVersion, LocationInUse
 from millstream.state.atomic import atomic_write, remove_directory, remove_temporaries
 from millstream.state.names import encode_name
-from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+from millstream.state.sealed import RESTORE, read_sealed_json, read_unsealed_json, sealed_json
 
 FORMAT_VERSION = 1
 _FOLDERS = ("streams", "relations", "queries", "snapshots", "checkpoints", "sinks", "ticks")
@@ -107,6 +108,10 @@ class Location:
     @property
     def exchange_dir(self) -> Path:
         return self.path / "exchange"
+
+    def reading_dir(self, stream: str) -> Path:
+        """Scratch too: which files of the stream's source are being read."""
+        return self.exchange_dir / f"reading-{encode_name(stream)}"
 
     @property
     def dropped_frontier_path(self) -> Path:
@@ -197,26 +202,28 @@ def _header(root: Path, buckets: int | None, new_buckets: int) -> dict[str, Any]
         header = {"format_version": FORMAT_VERSION, "buckets": buckets or new_buckets, "id": str(uuid.uuid4())}
         atomic_write(path, sealed_json(header))
         return header
+    _require_version(path)
     header = read_sealed_json(path, _decoded)
-    if header["format_version"] != FORMAT_VERSION:
-        raise FormatVersion(
-            f'the location "{root}" has format version {header["format_version"]}, this is version {FORMAT_VERSION}',
-            hint="Open it with the Millstream that wrote it, or choose another location.",
-        )
     if buckets is not None and header["buckets"] != buckets:
         header["buckets"] = buckets
         atomic_write(path, sealed_json(header))
     return header
 
 
+def _require_version(path: Path) -> None:
+    """Before anything else of the header, its checksum too: of another version we know nothing but that it has this number."""
+    version = read_unsealed_json(path, lambda header: header["format_version"])
+    if type(version) is not int or version != FORMAT_VERSION:  # true is no number here
+        raise FormatVersion(
+            f'the file "{path}" has format version {json.dumps(version)}, this is version {FORMAT_VERSION}',
+            hint="Open it with the Millstream that wrote it, or choose another location.",
+        )
+
+
 def _decoded(header: dict[str, Any]) -> dict[str, Any]:
-    """Of another version we know nothing else."""
-    version = header["format_version"]
-    if version != FORMAT_VERSION:
-        return {"format_version": version}
     if int(header["buckets"]) < 1:
         raise ValueError(f"{header['buckets']} buckets")
-    return {"format_version": version, "buckets": int(header["buckets"]), "id": str(header["id"])}
+    return {"format_version": FORMAT_VERSION, "buckets": int(header["buckets"]), "id": str(header["id"])}
 
 
 def _is_used(root: Path) -> bool:

@@ -21,7 +21,7 @@ from millstream.core.errors import DataDamaged
 from millstream.core.instant import Micros
 from millstream.state.atomic import atomic_write, remove_file, remove_temporaries, writing
 from millstream.state.fault import fault_point
-from millstream.state.sealed import RESTORE, read_sealed, read_sealed_json, sealed, sealed_json
+from millstream.state.sealed import RESTORE, check_own, read_sealed, read_sealed_json, sealed, sealed_json
 
 _DIRECTORY = "_scheduled"
 _LIST = "waiting.json"
@@ -49,8 +49,9 @@ class ScheduledChanges:
     def __init__(self, relation_dir: Path, done: Place | None) -> None:
         """`done` is the last one that the log has."""
         self._directory = relation_dir / _DIRECTORY
+        self._relation = relation_dir.name
         remove_temporaries(self._directory)
-        self._waiting = sorted((_read(path) for path in self._listed()), key=lambda change: change.place)
+        self._waiting = sorted((_read(path, self._relation) for path in self._listed()), key=lambda change: change.place)
         self._last = max((change.number for change in self._waiting), default=done[1] if done else 0)
         for change in [change for change in self._waiting if done is not None and change.place <= done]:
             self.remove(change)
@@ -65,7 +66,7 @@ class ScheduledChanges:
             self._directory.mkdir(exist_ok=True)
         if not self._last:
             self._save([])  # before the first file: from then on a list that is missing has been taken away
-        atomic_write(self._path(change.number), _written(change))
+        atomic_write(self._path(change.number), _written(change, self._relation))
         self._save(sorted([*self._waiting, change], key=lambda change: change.place))
         self._last = change.number
 
@@ -95,8 +96,8 @@ class ScheduledChanges:
         return self._directory / f"{number}.arrow"
 
 
-def _written(change: Scheduled) -> bytes:
-    described = json.dumps({"number": change.number, "instant": change.instant, "change": change.description})
+def _written(change: Scheduled, relation: str) -> bytes:
+    described = json.dumps({"relation": relation, "number": change.number, "instant": change.instant, "change": change.description})
     rows = change.rows.replace_schema_metadata({_DESCRIPTION: described.encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
@@ -104,14 +105,16 @@ def _written(change: Scheduled) -> bytes:
     return sealed(bytes(sink.getvalue()))
 
 
-def _read(path: Path) -> Scheduled:
+def _read(path: Path, relation: str) -> Scheduled:
     try:
-        return read_sealed(path, _decoded)
+        return read_sealed(path, lambda data: _decoded(data, int(path.stem), relation))
     except FileNotFoundError:
         raise DataDamaged(f'the file "{path}" is missing', hint=RESTORE) from None
 
 
-def _decoded(data: bytes) -> Scheduled:
+def _decoded(data: bytes, number: int, relation: str) -> Scheduled:
     rows = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     described = json.loads(rows.schema.metadata[_DESCRIPTION])
-    return Scheduled(described["number"], described["instant"], described["change"], rows.replace_schema_metadata(None))
+    check_own("relation", described.get("relation"), relation)
+    check_own("change", described["number"], number)
+    return Scheduled(number, described["instant"], described["change"], rows.replace_schema_metadata(None))

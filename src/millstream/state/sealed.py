@@ -33,21 +33,42 @@ def sealed_json(value: Any) -> bytes:
 
 def read_sealed(path: Path, decode: Callable[[bytes], T], *, hint: str = RESTORE) -> T:
     """What `decode` makes of the file; FileNotFoundError if there is none, DataDamaged if it is not what was written."""
+    return _read(path, lambda data: decode(_checked(data)), hint)
+
+
+def read_sealed_json(path: Path, decode: Callable[[Any], T], *, hint: str = RESTORE) -> T:
+    return read_sealed(path, lambda data: decode(json.loads(data)), hint=hint)
+
+
+def read_unsealed_json(path: Path, decode: Callable[[Any], T], *, hint: str = RESTORE) -> T:
+    """The same without a look at the checksum."""
+    return _read(path, lambda data: decode(json.loads(_SEAL.sub(b"", data))), hint)
+
+
+def check_own(what: str, found: object, expected: object) -> None:
+    """A file that is whole may still be another one under this name, so it says which one it is; ValueError if it is another.
+
+    None was said by those that were written before files said so.
+    """
+    if found is not None and found != expected:
+        raise ValueError(f"it is that of {what} {found}")
+
+
+def _checked(data: bytes) -> bytes:
+    seal = _SEAL.search(data)
+    if seal is None:
+        return data
+    if zlib.crc32(data[: seal.start()]) != int(seal[1], 16):
+        raise ValueError("its checksum is another")
+    return data[: seal.start()]
+
+
+def _read(path: Path, decode: Callable[[bytes], T], hint: str) -> T:
     try:
-        data = path.read_bytes()
-        seal = _SEAL.search(data)
-        if seal is not None:
-            data = data[: seal.start()]
-            if zlib.crc32(data) != int(seal[1], 16):
-                raise DataDamaged(f'the file "{path}" is damaged: its checksum is another', hint=hint)
-        return decode(data)
+        return decode(path.read_bytes())
     except FileNotFoundError:
         raise
     except OSError as error:
         raise DataDamaged(f'the file "{path}" cannot be read: {error.strerror or error}', hint=hint) from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DataDamaged(f'the file "{path}" is damaged: {error}', hint=hint) from error
-
-
-def read_sealed_json(path: Path, decode: Callable[[Any], T], *, hint: str = RESTORE) -> T:
-    return read_sealed(path, lambda data: decode(json.loads(data)), hint=hint)

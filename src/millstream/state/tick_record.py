@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from millstream.state.atomic import create_exclusive, writing
 from millstream.state.fault import fault_point
 from millstream.state.location import Location
 from millstream.state.output_file import OutputFile
-from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
+from millstream.state.sealed import RESTORE, check_own, read_sealed_json, sealed_json
 
 _NEWEST = "newest"  # another name of the newest record
 
@@ -62,7 +63,7 @@ class TickLog:
     def open(location: Location) -> TickLog:
         location.tick_dir.mkdir(parents=True, exist_ok=True)
         paths = sorted(location.tick_dir.glob("*.json"), key=lambda path: int(path.stem))
-        records = [read_sealed_json(path, TickRecord.from_json) for path in paths]
+        records = [read_sealed_json(path, partial(_own_record, int(path.stem))) for path in paths]
         _require_all(location.tick_dir, records)
         return TickLog(location.tick_dir, records)
 
@@ -107,6 +108,11 @@ class TickLog:
             fault_point("tick.pruned")
         self._records = self._records[len(gone) :]
         return len(gone)
+
+
+def _own_record(tick: int, fields: dict[str, Any]) -> TickRecord:
+    check_own("tick", fields["tick"], tick)
+    return TickRecord.from_json(fields)
 
 
 def _path(directory: Path, tick: int) -> Path:

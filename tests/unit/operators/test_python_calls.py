@@ -130,3 +130,40 @@ def test_equal_functions_are_loaded_once() -> None:
     loaded = python_calls._LOADED[first.key]
     called(second, [NUMBERS], 3)
     assert python_calls._LOADED[first.key] is loaded
+
+
+class Unspeakable(Exception):
+    """Raises what would end the process, when it is asked what it means or looked at."""
+
+    def _end(self, *_: object) -> str:
+        raise self.args[0]
+
+    __str__ = __repr__ = __arrow_array__ = _end  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_exception_that_ends_the_process_when_it_is_shown_is_the_functions_failure(
+    ending: type[BaseException], *, vectorized: bool
+) -> None:
+    def fails(_: object) -> None:
+        raise Unspeakable(ending)
+
+    with pytest.raises(FunctionFailed, match=r"failed on .*: Unspeakable$"):
+        called(function(fails, "INT", vectorized=vectorized), [NUMBERS], 3)
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit])
+def test_a_result_that_ends_the_process_when_it_is_shown_is_the_functions_failure(ending: type[BaseException]) -> None:
+    with pytest.raises(FunctionFailed, match=rf"gave <Unspeakable that cannot be shown: {ending.__name__}> on \(1\), which is no INT"):
+        called(function(lambda x: Unspeakable(ending), "INT"), [NUMBERS], 3)
+
+
+class EndsWhenCounted(list[int]):
+    def __len__(self) -> int:
+        raise SystemExit(3)
+
+
+def test_a_result_that_ends_the_process_when_it_is_looked_at_is_the_functions_failure() -> None:
+    with pytest.raises(FunctionFailed, match=r'"f" gave what cannot be looked at on 3 rows, the first \(1\): SystemExit: 3'):
+        called(function(lambda x: EndsWhenCounted(), "INT", vectorized=True), [NUMBERS], 3)

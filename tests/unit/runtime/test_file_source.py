@@ -101,6 +101,23 @@ def test_the_options_of_sparks_file_source(incoming: Path, options: dict[str, ob
     assert log.names == found
 
 
+def test_with_the_latest_first_no_file_is_too_old_after_a_stop(incoming: Path) -> None:
+    """They were listed, and to be read next: as Spark does, maxFileAge is let go."""
+    for days, name in enumerate(("old", "middle", "new")):
+        put(incoming, name, modified=1000 + 86_400 * 10 * days)
+    log, options = Ingested(), {"latestFirst": "true", "maxFilesPerTrigger": "1", "maxFileAge": "1d"}
+    log.refuse = "middle"
+    stopped = source(incoming, log, **options)
+    with pytest.raises(SourceFailed):
+        stopped.drain()
+    stopped.stop()
+    log.refuse = None
+    again = source(incoming, log, **options)
+    again.drain()
+    again.stop()
+    assert log.names == ["new", "middle", "old"]
+
+
 def test_a_glob_and_a_single_file_are_paths_too(incoming: Path) -> None:
     put(incoming, "1/a", "2/b", "3/c")
     for path, found in [("[12]", ["a", "b"]), ("3/c", ["c"])]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,21 @@ def test_csv_files_reject_them_with_their_lines(tmp_path: Path) -> None:
         ("4", 'column "f" takes FLOAT, not -1e+39: it is too great'),
         ("6", "column \"f\" takes FLOAT, not 'x'"),
     ]
+
+
+def test_decimals_of_csv_files_with_too_many_digits_are_rejected_in_our_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    cells = ["1.5", "99999999.99", "9999999999", "-100000000", "1.555", "x", '"1,5"', "9" * 40, "1e40"]
+    path.write_text("".join(f"1970-01-01,{cell}\n" for cell in cells))
+    reader = fast_file_reader(entry(path, {"v": "DECIMAL(10,2)"}, "csv"))
+    assert reader is not None
+    part = reader.read(str(path), RowTimes("s", "ts", 0))
+    assert part.rows.column("v").to_pylist() == [Decimal("1.50"), Decimal("99999999.99")]
+    wanted = 'column "v" takes DECIMAL(10,2), not'
+    assert [letter.reason for letter in part.rejected] == [
+        f"{wanted} Decimal('9999999999.00'): it has more than 10 digits", f"{wanted} Decimal('-100000000.00'): it has more than 10 digits",
+        *(f"{wanted} {cell!r}" for cell in ("1.555", "x", "1,5", "9" * 40, "1e40")),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value", "array"), BAD)

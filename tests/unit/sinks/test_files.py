@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ import pytest
 from inline import open_inline
 from millstream.api import Database
 from millstream.core.errors import ConfigInvalid, DataDamaged, NotSupported
+from millstream.core.schema import Schema
+from millstream.language.catalog import StreamEntry
+from millstream.runtime.row_times import RowTimes
+from millstream.spark.file_readers import fast_file_reader
 from unit.sinks.workload import DDL, QUERY, changes, delivered, feed, one_more_digit, run
 
 
@@ -239,6 +245,53 @@ def test_json_is_the_same_at_the_top_and_inside(tmp_path: Path) -> None:
         assert row["st"] == {name: row[name] for name in ("x", "f", "ts", "b", "i")}
         assert (row["a"], row["m"]) == ([[row["x"]]], {"k": row["x"]})
     assert (rows[0]["ts"], rows[0]["b"], rows[0]["i"]) == ("1970-01-01T00:00:00.000000Z", r"\x0061", 1_000_000)
+
+
+def test_decimals_keep_their_digits_in_json_and_csv_also_inside(tmp_path: Path) -> None:
+    great = "1234567890123456789012345678.1234567891"
+    with open_inline(tmp_path / "db") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, d DECIMAL(38,10), small DECIMAL(4,4)) TIMESTAMP BY ts")
+        db.execute("CREATE QUERY q AS SELECT d, small, array(d) AS a, named_struct('x', d) AS st, map(small, d) AS m FROM s")
+        for format_ in ("json", "csv"):
+            db.execute(f"CREATE SINK {format_} FROM q INTO '{format_}' OPTIONS (path '{tmp_path / format_}')")
+        db.insert("s", [(1, Decimal(great), Decimal("-0.5"))])
+        db.advance(1)
+        db.flush()
+    (lines,) = (tmp_path / "json").glob("changes-*")
+    inside = f'"a":[{great}],"st":{{"x":{great}}},"m":{{"-0.5000":{great}}}'
+    assert lines.read_text() == f'{{"instant":"1970-01-01T00:00:00.000001Z","diff":1,"d":{great},"small":-0.5000,{inside}}}\n'
+    (table,) = (tmp_path / "csv").glob("changes-*")
+    assert f'{great},-0.5000,"[{great}]","{{""x"":{great}}}","{{""-0.5000"":{great}}}"\n' in table.read_text()
+
+
+def test_a_csv_source_reads_what_a_csv_sink_writes(tmp_path: Path) -> None:
+    types = {
+        "ts": "TIMESTAMP", "n": "TIMESTAMP_NTZ", "day": "DATE", "d": "DECIMAL(38,10)", "small": "DECIMAL(4,4)", "f": "FLOAT", "x": "DOUBLE",
+        "b": "BOOLEAN", "big": "BIGINT", "tiny": "TINYINT", "t": "STRING", "i": "INTERVAL",
+    }  # fmt: skip
+    at, day = dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.date(1, 1, 1)
+    rows: list[tuple[Any, ...]] = [
+        (0, at, day, Decimal("-1234567890123456789012345678.1"), Decimal("0.5"), 0.1, 0.1, True, -(2**63), -128, 'a"b,\n\u2028', -1),
+        (1, *[None] * 11),
+        (2, dt.datetime(1, 1, 1), dt.date(9999, 12, 31), 0, 0, float("inf"), 5e-324, False, 2**63 - 1, 127, "", 2**62),
+        (3, None, None, None, None, float("-inf"), float("nan"), None, None, None, "null", None),
+    ]
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"CREATE STREAM s ({', '.join(f'{name} {type_}' for name, type_ in types.items())}) TIMESTAMP BY ts")
+        db.execute("CREATE QUERY q AS SELECT * FROM s")
+        db.execute(f"CREATE SINK o FROM q INTO 'csv' OPTIONS (path '{tmp_path / 'out'}')")
+        assert db.insert("s", rows) == len(rows)
+        db.advance(9)
+        db.flush()
+        expected = db.query("q").changes()
+    (path,) = (tmp_path / "out").glob("changes-*")
+    schema = Schema.of(instant="TIMESTAMP", diff="TINYINT", **types)
+    options = {"path": str(path.parent), "header": "true"}
+    reader = fast_file_reader(StreamEntry("s", schema, "instant", format="csv", options=options))
+    assert reader is not None
+    part = reader.read(str(path), RowTimes("s", "instant", 0))
+    assert part.rejected == []
+    assert repr(part.rows.to_pylist()) == repr(expected.cast(schema.to_arrow()).to_pylist())
 
 
 def test_names_that_differ_in_case_only_and_empty_ones_are_names_in_json(tmp_path: Path) -> None:

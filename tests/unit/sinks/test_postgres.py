@@ -95,6 +95,31 @@ def test_a_table_may_have_any_name_and_none_is_run_as_sql(postgres: str, tmp_pat
                              " AND column_name LIKE '100%'") == [("100%s {own}",)]  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", ["changes", "upsert"])
+def test_a_schema_may_have_any_name_too(postgres: str, tmp_path: Path, mode: str) -> None:
+    with psycopg.connect(postgres) as connection:
+        connection.execute(f'CREATE SCHEMA "{mode} a%sb %% {{notes}}"'.encode())
+    with open_inline(tmp_path / "db") as db:
+        db.execute(f"{DDL}; CREATE QUERY q AS SELECT k, v AS `100%s` FROM s")
+        options = f"url '{postgres}', schema '{mode} a%sb %% {{notes}}', table 't%s', mode '{mode}'"
+        db.execute(f"CREATE SINK o FROM q INTO 'postgres' OPTIONS ({options})")
+        feed(db)
+        assert troubles(db) == [("running", None)]
+        expected = db.query("q").changes().num_rows if mode == "changes" else db.query("q").result().num_rows
+    assert rows_of(postgres, f'SELECT count(*) FROM "{mode} a%sb %% {{notes}}"."t%s"') == [(expected,)]
+
+
+def test_decimals_inside_of_others_keep_their_digits(postgres: str, tmp_path: Path) -> None:
+    great = "1234567890123456789012345678.1234567891"
+    with open_inline(tmp_path / "db") as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, d DECIMAL(38,10)) TIMESTAMP BY ts; CREATE QUERY q AS SELECT array(d) AS a FROM s")
+        db.execute(f"CREATE SINK o FROM q INTO 'postgres' OPTIONS (url '{postgres}', table 'digits')")
+        db.insert("s", [(1, Decimal(great))])
+        db.advance(1)
+        db.flush()
+    assert rows_of(postgres, "SELECT a::text FROM digits") == [(f"[{great}]",)]
+
+
 def test_nested_values_that_json_has_no_number_for_are_texts(postgres: str, tmp_path: Path) -> None:
     with open_inline(tmp_path / "db") as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, x DOUBLE) TIMESTAMP BY ts")

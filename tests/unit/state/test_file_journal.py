@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from millstream.core.errors import DataDamaged
 from millstream.state import file_journal
 from millstream.state.file_journal import FileJournal, FoundFile
+from millstream.state.sealed import sealed_json
 from unit.state.crash import run_until_killed
 
 FOREVER = 10**15
@@ -94,3 +95,26 @@ def test_a_directory_without_the_batches_that_the_log_has_is_damaged(tmp_path: P
     with pytest.raises(DataDamaged, match=r'journal" is missing, but the log has batches up to 1'):
         FileJournal(directory, FOREVER, committed=1)
     assert not directory.exists(), "a backup can be put there"
+
+
+@pytest.mark.parametrize(
+    ("copied", "over", "reason"), [("2", "3", "of batch 2"), ("1", "upto-2", "of batch 1"), ("2", "upto-2", "of one batch")]
+)
+def test_a_batch_that_is_another_ones_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: str, over: str, reason: str
+) -> None:
+    kept = tmp_path / "kept"
+    monkeypatch.setattr(file_journal, "MERGE", 4)
+    journal = FileJournal(tmp_path / "journal", FOREVER)
+    for number in range(4):
+        journal.begin(files(str(number)))
+        shutil.copytree(tmp_path / "journal", kept, dirs_exist_ok=True)
+    shutil.copy(kept / f"{copied}.json", tmp_path / "journal" / f"{over}.json")
+    with pytest.raises(DataDamaged, match=rf'{over}\.json" is damaged: it is that {reason}'):
+        FileJournal(tmp_path / "journal", FOREVER)
+
+
+def test_a_journal_of_before_files_said_what_they_are_is_read(tmp_path: Path) -> None:
+    (tmp_path / "upto-0.json").write_bytes(sealed_json({"batch": 0, "files": [[0, "a", 10]]}))
+    (tmp_path / "1.json").write_bytes(sealed_json({"batch": 1, "files": [[0, "b", 10]]}))
+    assert FileJournal(tmp_path, FOREVER).last == (1, files("b"))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from millstream.core.errors import ConfigInvalid, DataDamaged, FormatVersion, LocationInUse
 from millstream.state.location import Location
 from millstream.state.names import decode_name, encode_name
+from millstream.state.sealed import sealed_json
 
 
 def test_the_bucket_count_and_the_id_stay_those_of_the_first_open(tmp_path: Path) -> None:
@@ -147,3 +148,19 @@ def test_names_do_not_collide_with_the_late_table_or_leave_the_location(location
 def test_names_that_no_directory_can_have_are_refused(name: str) -> None:
     with pytest.raises(ConfigInvalid):
         encode_name(name)
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, 2])
+def test_only_the_number_itself_is_this_version(tmp_path: Path, version: object) -> None:
+    Location.open(tmp_path).close()
+    (tmp_path / "millstream.json").write_bytes(sealed_json({"format_version": version, "buckets": 1, "id": "x"}))
+    with pytest.raises(FormatVersion, match=f'millstream.json" has format version {json.dumps(version)}, this is version 1'):
+        Location.open(tmp_path)
+
+
+def test_another_version_is_told_before_a_checksum_is_looked_at(tmp_path: Path) -> None:
+    Location.open(tmp_path).close()
+    path = tmp_path / "millstream.json"
+    path.write_bytes(path.read_bytes().replace(b'"format_version":1', b'"format_version":2'))
+    with pytest.raises(FormatVersion, match="has format version 2"):
+        Location.open(tmp_path)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +92,21 @@ def test_a_crash_while_saving_leaves_the_old_state(tmp_path: Path) -> None:
     )
     with Location.open(tmp_path, buckets=2) as location:
         assert load_arrays(location.snapshot_dir("q") / "s.npz")["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("copied", ["hot/8-ab-0-0.npz", "hot/9-ab-1-0.npz", "hot/9-ab-0-1.npz", "cold/9-ab-0-0.npz"])
+def test_a_snapshot_of_another_tick_fragment_bucket_or_query_is_damaged(tmp_path: Path, copied: str) -> None:
+    own = tmp_path / "hot" / "9-ab-0-0.npz"
+    save_arrays(own, {"a": np.arange(3)})
+    save_arrays(tmp_path / copied, {"a": np.arange(3) + 1})
+    assert load_arrays(own)["a"].tolist() == [0, 1, 2]
+    shutil.copy(tmp_path / copied, own)
+    with pytest.raises(DataDamaged, match=rf'hot/9-ab-0-0\.npz" is damaged: it is that of snapshot {copied}'):
+        load_arrays(own)
+
+
+def test_a_snapshot_of_before_they_had_names_is_read(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "s.npz", {"a": np.arange(3)})
+    with zipfile.ZipFile(tmp_path / "s.npz", "a") as archive:
+        archive.comment = b"millstream %08x" % zlib.crc32(b"a.npy")
+    assert load_arrays(tmp_path / "s.npz")["a"].tolist() == [0, 1, 2]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from millstream.core.errors import DataDamaged, DuplicateColumn
 from millstream.core.instant import NEVER_BEFORE
 from millstream.core.schema import Schema
+from millstream.state import delta_log
 from millstream.state.chunk import read_chunk, write_chunk
+from millstream.state.delta_check import version_path
 from millstream.state.frontier import Frontier
 from millstream.state.location import Location
 from millstream.state.stream_log import StreamLog
@@ -176,3 +179,31 @@ def test_another_writer_is_noticed_and_nothing_is_changed(location: Location) ->
         log.commit([chunk], [], log.frontier.after_rows(2))
     assert (stamps(log), log.frontier.max_ts) == ([1], 1)
     assert opened(location).frontier.max_ts == 1
+
+
+@pytest.mark.parametrize("other", [0, 1, 3])
+def test_a_commit_that_is_another_ones_is_damaged(location: Location, other: int) -> None:
+    """Its checksum is right, and its rows would be there twice or not at all."""
+    log = opened(location)
+    for at in (1, 2, 3):
+        ingest(log, [at])
+    commits = log.directory / "_delta_log"
+    shutil.copy(commits / f"{other:020d}.json", commits / f"{2:020d}.json")
+    with pytest.raises(DataDamaged, match=rf'{2:020d}\.json" is damaged: it is that of version {other}'):
+        opened(location)
+
+
+def test_a_commit_of_another_table_is_damaged(location: Location) -> None:
+    log, other = opened(location), StreamLog.open(location, "quotes", TRADES, timestamp_by="ts")
+    ingest(log, [1])
+    ingest(other, [1])
+    shutil.copy(version_path(other.directory, 1), version_path(log.directory, 1))
+    with pytest.raises(DataDamaged, match=r'0001\.json" is damaged: it is that of table streams/quotes'):
+        opened(location)
+
+
+def test_a_table_of_before_commits_named_it_is_read(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_log, "table_name", lambda _: None)
+    ingest(opened(location), [1])
+    monkeypatch.undo()
+    assert stamps(opened(location)) == [1]

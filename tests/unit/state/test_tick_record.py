@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,13 @@ def test_a_crash_leaves_the_tick_before_or_after(tmp_path: Path, fault: str, com
         assert ticks.last.tick == committed
         ticks.append(TickRecord(committed + 1, {}, {}))
         assert not list(location.tick_dir.glob(".tmp-*"))
+
+
+def test_a_record_that_is_another_ones_is_damaged(location: Location) -> None:
+    """Its checksum is right; what it says would be taken for a tick that was different."""
+    ticks = TickLog.open(location)
+    for tick in (1, 2, 3):
+        ticks.append(record(tick))
+    shutil.copy(location.tick_dir / "000000001.json", location.tick_dir / "000000002.json")
+    with pytest.raises(DataDamaged, match=r'000000002\.json" is damaged: it is that of tick 1'):
+        TickLog.open(location)

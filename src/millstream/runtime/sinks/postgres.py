@@ -55,7 +55,6 @@ class PostgresSink:
         self._mode = target.options.get("mode", "changes").lower()
         self._columns = column_names(target.fields, ("instant", "diff") if self._mode == "changes" else _SERVICE)
         self._table = _qualified(target, target.options["table"])
-        self._notes = _qualified(target, _NOTES)
         self._duck = DuckDb()
         self._connection = _connected(target)
         try:
@@ -168,23 +167,28 @@ class PostgresSink:
     # --- SQL
 
     def _run(self, template: LiteralString, *values: object) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(self._sql(template), values or None)
+        cursor = self._connection.execute(self._sql(template, percent="%%" if values else "%"), values or None)
         return cursor.fetchall() if cursor.description else []
 
     def _count(self, template: LiteralString) -> int:
         return self._connection.execute(self._sql(template)).rowcount
 
-    def _sql(self, template: LiteralString) -> Composed:
-        """Names are quoted by the driver, never put together as text."""
+    def _sql(self, template: LiteralString, percent: str = "%") -> Composed:
+        """Names are quoted by the driver, never put together as text.  Only beside values a `percent` of theirs would be one for it."""
+
+        def quoted(name: str) -> Identifier:
+            return Identifier(name.replace("%", percent))
+
         types = [SQL(postgres_type(field.type)) for field in self._target.fields]
-        own = [SQL("{} {}").format(Identifier(name), type_) for name, type_ in zip(self._columns, types, strict=True)]
+        own = [SQL("{} {}").format(quoted(name), type_) for name, type_ in zip(self._columns, types, strict=True)]
         before = [SQL("instant timestamp with time zone NOT NULL"), SQL("diff smallint NOT NULL")]
         behind = [SQL(f"{_ROW} bytea NOT NULL"), SQL(f"{_COPY} bigint NOT NULL"), SQL(f"PRIMARY KEY ({_ROW}, {_COPY})")]
         declared = [*before, *own] if self._mode == "changes" else [*own, *behind]
         comma = SQL(", ")
+        table, notes = (_qualified(self._target, name, percent) for name in (self._target.options["table"], _NOTES))
         return SQL(template).format(
-            table=self._table, notes=self._notes, own=comma.join(own), declared=comma.join(declared), row=Identifier(_ROW),
-            copy=Identifier(_COPY), names=comma.join(map(Identifier, self._columns)),
+            table=table, notes=notes, own=comma.join(own), declared=comma.join(declared), row=Identifier(_ROW),
+            copy=Identifier(_COPY), names=comma.join(map(quoted, self._columns)),
         )  # fmt: skip
 
 
@@ -220,9 +224,9 @@ def check_postgres(target: SinkTarget) -> None:
         raise ConfigInvalid(f'sink "{target.name}": no mode "{options["mode"]}"', hint="Modes are changes and upsert.")
 
 
-def _qualified(target: SinkTarget, name: str) -> Composed:
+def _qualified(target: SinkTarget, name: str, percent: str = "%") -> Composed:
     schema = target.options.get("schema")
-    return SQL("{}").format(Identifier(*([schema] if schema else []), name))
+    return SQL("{}").format(Identifier(*(part.replace("%", percent) for part in (schema, name) if part)))
 
 
 def _connected(target: SinkTarget) -> psycopg.Connection[tuple[Any, ...]]:
