@@ -26,6 +26,16 @@ def leading_zeros(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
+@intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """trailing_zeros(word): how many of a word's lowest bits are 0; 64 for 0."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), generate
+
+
 @inlined
 def limb(number: Address, at: int) -> np.uint64:
     return np.uint64(get(number, at))

@@ -18,6 +18,7 @@ from millstream.kernels import (
     bit_counts,
     code_table,
     collected,
+    comparison_keys,
     decimal_sum,
     extremes,
     float_sum,
@@ -29,11 +30,15 @@ from millstream.kernels import (
     multiplicity,
     netting,
     pair_keys,
+    predicate_blocks,
+    ranked_tree,
     ranks,
     row_lists,
     row_treap,
     slots,
 )  # fmt: skip
+from millstream.kernels.predicate_index import Factor, PredicateIndex
+from millstream.kernels.ranked_tree import RankedTree
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
@@ -47,8 +52,9 @@ from millstream.plan.window import RowsWindow
 from property.histories import no_input
 
 MODULES = (
-    asof_matching, bit_counts, code_table, collected, decimal_sum, extremes, float_sum, integer_sum, interner,
-    join_lists, matched_copies, moments, multiplicity, netting, pair_keys, ranks, row_lists, row_treap, slots,
+    asof_matching, bit_counts, code_table, collected, comparison_keys, decimal_sum, extremes, float_sum, integer_sum, interner,
+    join_lists, matched_copies, moments, multiplicity, netting, pair_keys, predicate_blocks, ranked_tree, ranks,
+    row_lists, row_treap, slots,
 )  # fmt: skip
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
 CALLS = (
@@ -105,7 +111,24 @@ def as_of(key: str, other: Schema, tie_sql: str | None) -> AsOfJoinOp:
     )
 
 
+def index_and_trees(rows: pa.RecordBatch) -> None:
+    index = PredicateIndex({field.name: field.type for field in SCHEMA})
+    index.add(1, [Factor("k", "=", "3"), Factor("i", ">", 1)])
+    index.add(2, [Factor("x", "<", 5.0), Factor("d", ">=", 1), Factor("k", "<", "3")])
+    index.add(3, [])
+    assert len(index.probe(rows)[0]) > 0
+    for column in rows.columns:
+        tree = RankedTree(column.type)
+        tree.append(column)
+        tree.append(pa.concat_arrays([column] * 20))
+        tree.drop_before(2)
+        assert tree.ask([2, 3], [60, 4]).count[0] > 0
+
+
 def use_every_kernel() -> None:
+    for nulls in (False, True):
+        for own in (False, True):
+            index_and_trees(batch(nulls=nulls, own=own).rows)
     for keys in [("k",), ("j",), ("k", "j"), ()]:
         for nulls in (False, True):
             for own in (False, True):
