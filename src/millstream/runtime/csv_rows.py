@@ -66,7 +66,11 @@ class CsvReader:
 
     def table(self, source: str | pa.BufferReader) -> pa.Table:
         """All rows, or pyarrow's error for the first that does not fit."""
-        return self._parsed(source, None if self.header else self.schema.names, _BLOCK_BYTES)
+        names = None if self.header else self.schema.names
+        parsed, no_times = self._with_times(self._parsed(source, names, _BLOCK_BYTES, times_as_text=True))
+        if no_times:
+            raise pa.ArrowInvalid(next(iter(no_times.values())))
+        return parsed
 
     def _record_by_record(self, path: str, times: RowTimes) -> Part:
         with pa.input_stream(path) as file:
@@ -120,21 +124,29 @@ class CsvReader:
 
     def _taken(self, parsed: pa.Table, times: RowTimes) -> tuple[pa.Table, dict[int, str]]:
         """The rows that the stream takes; and the places of those that pyarrow takes and the stream does not, and why."""
-        no_times: dict[int, str] = {}
         beyond: dict[int, str] = {}
-        for i, field in enumerate(self.schema):
-            given = column = parsed.column(field.name)
-            if pa.types.is_string(given.type) and field.type == TIMESTAMP:
-                column, bad = instants_of(given)
-                no_times |= {int(place): _mismatch(field, value_at(given, int(place))) for place in bad}
-            for place, reason in out_of_range(column, field.type).items():
-                beyond[place] = f"{_mismatch(field, value_at(given, place))}: {reason}"
-            parsed = parsed.set_column(i, field.name, column)
+        as_given = parsed
+        parsed, no_times = self._with_times(parsed)
+        for field in self.schema:
+            for place, reason in out_of_range(parsed.column(field.name), field.type).items():
+                beyond[place] = f"{_mismatch(field, value_at(as_given.column(field.name), place))}: {reason}"
         table = parsed.cast(self.schema.to_arrow())
         found = beyond | {int(i): times.refusal(table, int(i)).message for i in times.bad(table)} | no_times
         kept = np.ones(table.num_rows, np.bool_)
         kept[list(found)] = False
         return (table.filter(pa.array(kept)) if found else table), found
+
+    def _with_times(self, parsed: pa.Table) -> tuple[pa.Table, dict[int, str]]:
+        """The columns of the stream, with instants where they were read as text; and the places of what is none, and why."""
+        no_times: dict[int, str] = {}
+        columns = []
+        for field in self.schema:
+            given = column = parsed.column(field.name)
+            if pa.types.is_string(given.type) and field.type == TIMESTAMP:
+                column, bad = instants_of(given)
+                no_times |= {int(place): _mismatch(field, value_at(given, int(place))) for place in bad}
+            columns.append(column)
+        return pa.table(columns, names=list(self.schema.names)), no_times
 
     def _refusal(self, records: Sequence[_Record], names: Sequence[str]) -> str | None:
         try:

@@ -74,7 +74,9 @@ def run_once(select: exp.Expr, catalog: Catalog, contents: Callable[[Asked], pa.
 
 def _refuse_live(table: exp.Table, catalog: Catalog, sql: str | None) -> None:
     """Beside something AS OF an instant, a stream alone or a subquery with a window would be a question that stays."""
-    name, _ = _name_and_part(table)
+    name, part = _name_and_part(table)
+    if part is not None:
+        return
     entry = catalog.find(name, span_of(table.this), sql)
     if table.args.get("as_of") is None and _is_live(table, catalog):
         hint = "Write AS OF NOW behind it, or an instant."
