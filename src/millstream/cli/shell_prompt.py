@@ -16,12 +16,12 @@ from millstream.cli.statements import is_complete
 from millstream.core.secrets import hide_in_sql
 
 KEYWORDS = (
-    "AND", "AS", "BEGIN", "BETWEEN", "BY", "CASE", "CAST", "CREATE", "DAYS", "DELETE", "DESCRIBE", "DISTINCT", "DROP", "DSTREAM",
-    "ELSE", "END", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FALSE", "FROM", "GROUP", "HAVING", "HOURS", "IDLE", "IF", "IN", "INSERT", "INTO",
-    "IS", "ISTREAM", "KEY", "LIKE", "MILLISECONDS", "MINUTES", "NOT", "NOW", "NULL", "OPTIONS", "OR", "PARTITION", "PRIMARY", "QUERIES",
-    "QUERY", "RANGE", "RELATION", "RELATIONS", "RETAIN", "ROWS", "RSTREAM", "SECONDS", "SELECT", "SHOW", "SINK", "SINKS", "SLACK",
-    "SLIDE", "STREAM", "STREAMS", "THEN", "TIMEOUT", "TIMESTAMP", "TRUE", "UNBOUNDED", "VALUES", "WHEN", "WHERE", "avg", "count", "max",
-    "min", "sum",
+    "ALTER", "AND", "AS", "BEGIN", "BETWEEN", "BY", "CASE", "CAST", "CREATE", "DAYS", "DELETE", "DESCRIBE", "DISTINCT", "DROP",
+    "DSTREAM", "ELSE", "END", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FALSE", "FROM", "GROUP", "HAVING", "HOURS", "IDLE", "IF", "IN",
+    "INSERT", "INTO", "IS", "ISTREAM", "KEY", "LIKE", "MILLISECONDS", "MINUTES", "NOT", "NOW", "NULL", "OF", "OPTIONS", "OR",
+    "PARTITION", "PAUSE", "PRIMARY", "QUERIES", "QUERY", "RANGE", "RELATION", "RELATIONS", "RESUME", "RETAIN", "ROWS", "RSTREAM",
+    "SECONDS", "SELECT", "SET", "SHOW", "SINK", "SINKS", "SLACK", "SLIDE", "START", "STREAM", "STREAMS", "THEN", "TIMEOUT",
+    "TIMESTAMP", "TRUE", "UNBOUNDED", "VALUES", "WHEN", "WHERE", "WINDOW", "avg", "count", "max", "min", "sum",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from millstream.cli.display import show_frontier, show_table
 from millstream.cli.follow import Follower
 from millstream.cli.statements import split_statements
 from millstream.core.errors import ConfigInvalid, MillstreamError, did_you_mean
-from millstream.core.instant import parse_instant
+from millstream.core.instant import format_instant, parse_instant
 
 HELP = """\
 statements end with a semicolon; CREATE STREAM, INSERT, SELECT, ... as in the language
@@ -73,7 +73,7 @@ class ShellSession:
         seconds = time.perf_counter() - started
         match answer:
             case Query() if sql.split(None, 1)[0].upper() == "CREATE":
-                self._console.print(f"query {answer.name} runs", markup=False)
+                self._console.print(f"query {answer.name} runs{_until_complete(answer)}", markup=False)
             case Query():
                 self._live(answer)
             case pa.Table():
@@ -131,3 +131,11 @@ class ShellSession:
     def _switch_timing(self, _: str) -> None:
         self._timing = not self._timing
         self._console.print(f"timing is {'on' if self._timing else 'off'}")
+
+
+def _until_complete(query: Query) -> str:
+    """What to know of its first answers."""
+    if not query.is_partial:
+        return ""
+    since = "nobody can say from when on" if query.complete_from is None else f"from {format_instant(query.complete_from)} on"
+    return f"; its stream keeps less than its window holds: its answer is partial, and complete {since}"

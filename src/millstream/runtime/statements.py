@@ -109,7 +109,7 @@ class Statements:
                 case ast.Drop():
                     self._drop(statement)
                 case ast.AlterWindow() | ast.AlterSelect() | ast.AlterRetain() | ast.Pause() | ast.Resume():
-                    return self._alter(statement)
+                    self._alter(statement)
                 case ast.Select():
                     return self._select(statement)
                 case ast.InsertValues() | ast.DeleteFrom() | ast.UpdateSet():
@@ -204,8 +204,8 @@ class Statements:
         return next((hide_in_sql(saved.sql) for saved in self._file.entries if _names(parse_one(saved.sql), name)), None)
 
     def is_defined(self, statement: ast.Statement) -> bool:
-        """Whether this very statement made an object that is there."""
-        return any(parse_one(saved.sql) == statement for saved in self._file.entries)
+        """Whether this very statement made an object that is there, whatever became of it since."""
+        return any(parse_one(saved.first_sql or saved.sql) == statement for saved in self._file.entries)
 
     # --- definitions
 
@@ -336,7 +336,7 @@ class Statements:
 
     # --- queries that change
 
-    def _alter(self, statement: ast.Alter) -> RunningQuery:
+    def _alter(self, statement: ast.Alter) -> None:
         entry = self.catalog.query(statement.name, statement.place("name"), statement.text)
         query = self._engine.queries[entry.name]
         match statement:
@@ -350,7 +350,6 @@ class Statements:
                 self._alter_select(query, statement, with_window(self._created(query), statement))
             case ast.AlterSelect():
                 self._alter_select(query, statement, statement.select, statement.expiry, statement.rate)
-        return query
 
     def pause(self, query: RunningQuery) -> None:
         """It stands still until it is resumed, also when the database is opened again meanwhile."""
@@ -374,8 +373,8 @@ class Statements:
         return statement
 
     def _alter_retain(self, query: RunningQuery, statement: ast.AlterRetain) -> None:
-        created = replace(self._created(query), retain_us=statement.retain_us)
-        self._file.change(replace(self._saved(query), sql=to_sql(created)))
+        created, saved = replace(self._created(query), retain_us=statement.retain_us), self._saved(query)
+        self._file.change(replace(saved, sql=to_sql(created), first_sql=saved.first_sql or saved.sql))
         query.terms = replace(query.terms, retain_us=statement.retain_us)
 
     def _alter_select(
@@ -388,11 +387,14 @@ class Statements:
             self._compiled(statement)  # what is wrong with it is wrong in the text that was typed
         changed = parse_one(to_sql(replace(created, select=select, expiry=expiry or created.expiry, rate=rate or created.rate)))
         assert isinstance(changed, ast.CreateQuery)
+        if changed == created:
+            return
         compiled = self._compiled(changed)
         self._check_same_answer(query, compiled, statement)
         saved = self._saved(query)
         self._check_reads_only_older(query, compiled, saved, statement)
-        successor = replace(saved, sql=to_sql(changed), functions=_types(calls), version=saved.version + 1)
+        first_sql = saved.first_sql or saved.sql
+        successor = replace(saved, sql=to_sql(changed), functions=_types(calls), version=saved.version + 1, first_sql=first_sql)
 
         def save(altered: Beginning | None) -> None:
             self._file.change(replace(successor, altered_at=None if altered is None else (altered.at, altered.complete_from)))

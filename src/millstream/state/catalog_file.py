@@ -31,6 +31,7 @@ class CatalogEntry:
     version: int = 0
     altered_at: tuple[int, int] | None = None  # the instant, and that from which its windows are complete
     paused: bool = False
+    first_sql: str = ""  # the statement that made it, if it was altered since
 
     @property
     def incarnation(self) -> str:
@@ -91,6 +92,7 @@ def _written(entries: Sequence[CatalogEntry], next_id: int) -> bytes:
 def _encoded(entry: CatalogEntry) -> dict[str, Any]:
     """Without what is not said of most."""
     more = {"functions": entry.functions, "version": entry.version, "altered_at": entry.altered_at, "paused": entry.paused}
+    more["first_sql"] = entry.first_sql
     return {"id": entry.id, "sql": entry.sql, **{key: value for key, value in more.items() if value}}
 
 
@@ -109,4 +111,4 @@ def _entry(saved: dict[str, Any]) -> CatalogEntry:
     at, complete_from = saved.get("altered_at", (None, None))
     altered_at = None if at is None else (int(at), int(complete_from))
     functions, version, paused = dict(saved.get("functions", {})), int(saved.get("version", 0)), bool(saved.get("paused", False))
-    return CatalogEntry(int(saved["id"]), str(saved["sql"]), functions, version, altered_at, paused)
+    return CatalogEntry(int(saved["id"]), str(saved["sql"]), functions, version, altered_at, paused, str(saved.get("first_sql", "")))

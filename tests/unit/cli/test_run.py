@@ -57,6 +57,16 @@ def test_a_second_run_accepts_what_is_there_and_shows_only_what_is_new(run: Call
     assert [line.split("  ")[2] for line in lines] == ["- A, 12", "+ A, 17", "- A, 17", "+ A, 24"]
 
 
+def test_a_script_that_alters_a_query_may_be_run_again(run: Callable[..., tuple[int, list[str], str]]) -> None:
+    sql = (
+        "CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts;\nCREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 2 SECONDS];\n"
+        "ALTER QUERY q SET WINDOW [RANGE 1 HOUR];\nALTER QUERY q SET RETAIN 2 HOURS;\n"
+    )
+    assert run(sql)[0] == 0
+    status, _, said = run(sql)
+    assert status == 0, said
+
+
 def test_another_definition_of_the_same_name_is_refused(run: Callable[..., tuple[int, list[str], str]]) -> None:
     run(JOB)
     status, lines, errors = run(JOB.replace("10 SECONDS", "20 SECONDS"))
