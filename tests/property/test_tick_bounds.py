@@ -25,9 +25,9 @@ def backlogs(draw: st.DrawFn) -> list[ChunkInfo]:
     return chunks
 
 
-@given(backlogs())
-def test_bounded_prefix(chunks: list[ChunkInfo]) -> None:
-    taken, bound = tick._bounded(chunks, at=0)
+@given(backlogs(), st.integers(1, 3_000_000))
+def test_bounded_prefix(chunks: list[ChunkInfo], most_rows: int) -> None:
+    taken, bound = tick._bounded(chunks, 0, most_rows)
     assert list(taken) == chunks[: len(taken)]
     rest = chunks[len(taken) :]
     if not rest:
@@ -36,5 +36,15 @@ def test_bounded_prefix(chunks: list[ChunkInfo]) -> None:
     assert bound > 0
     assert all(chunk.min_ts > bound for chunk in rest), "a row at or before the frontier was left behind"
     assert max(chunk.max_seq for chunk in taken) < min(chunk.min_seq for chunk in rest), "an ingest was torn apart"
-    assert sum(chunk.rows for chunk in taken) >= tick.MOST_ROWS
+    assert sum(chunk.rows for chunk in taken) >= most_rows
     assert all(a.min_seq <= b.min_seq for a, b in pairwise(chunks))
+
+
+@given(backlogs(), st.integers(0, 60))
+def test_the_prefix_that_reaches_an_instant(chunks: list[ChunkInfo], upto: int) -> None:
+    taken = tick._reaching(chunks, upto)
+    assert list(taken) == chunks[: len(taken)]
+    rest = chunks[len(taken) :]
+    assert all(chunk.min_ts > upto for chunk in rest), "a row at or before the instant was left behind"
+    if taken and rest:
+        assert max(chunk.max_seq for chunk in taken) < min(chunk.min_seq for chunk in rest), "an ingest was torn apart"

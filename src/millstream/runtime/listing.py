@@ -72,10 +72,10 @@ def list_queries(engine: Engine) -> pa.Table:
     )
 
 
-def _complete_from(query: RunningQuery) -> str | None:
-    """None: its answer is complete."""
+def _complete_from(query: RunningQuery) -> str:
+    """Empty: its answer is complete."""
     if not query.is_partial:
-        return None
+        return ""
     return "unknown" if query.complete_from == LAST else format_instant(query.complete_from)
 
 
