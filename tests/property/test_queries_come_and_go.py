@@ -175,7 +175,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(30))
 @given(actions=ACTIONS, buckets=st.integers(1, 2), much=st.sampled_from([0, 1_000]))
 def test_each_query_equals_its_recomputation_and_no_other_notices(actions: list[tuple[Any, ...]], buckets: int, much: int) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as path, tempfile.TemporaryDirectory() as alone_path:

@@ -82,7 +82,7 @@ class Interleaving:
                 assert answer_bag(soup.invoke(number, later)) == expected, query
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_all_variants_answer_as_defined_after_each_entry(data: st.DataObject) -> None:
     history = Interleaving(data, WAYS, apart=data.draw(st.booleans()))
@@ -92,7 +92,7 @@ def test_all_variants_answer_as_defined_after_each_entry(data: st.DataObject) ->
         history.check()
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_an_answer_is_that_of_a_prefix_of_the_entries(data: st.DataObject) -> None:
     """Entries wait in the new pool; at any step an answer is that of the entries begun so far, and no other."""
