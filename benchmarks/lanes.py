@@ -1,4 +1,4 @@
-"""How much the ticks of the others suffer while a query catches up with 20,000,000 rows of the past.
+"""How much the ticks of the others suffer while a query catches up with 10,000,000 rows of the past.
 
     python benchmarks/lanes.py
 
@@ -23,7 +23,7 @@ from millstream.api import Database
 from millstream.runtime import engine
 from report import goal, machine, write_table
 
-ROWS, BATCH, KEYS, STEP_US = 20_000_000, 1_000_000, 1_000, 1_000
+ROWS, BATCH, KEYS, STEP_US = 10_000_000, 1_000_000, 1_000, 1_000
 LIVE_ROWS, EVERY_S, ALONE_S = 1_000, 0.3, 20.0
 MOST = 2.0  # seconds: beside, no tick is later than this
 HEAVY = "SELECT k, count(*) AS n, sum(v) AS total, min(v) AS least FROM s [RANGE 1 HOUR] GROUP BY k"
