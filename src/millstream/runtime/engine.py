@@ -22,6 +22,7 @@ from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
 from millstream.runtime.pulls.pulls import Pulls
+from millstream.runtime.replays import fail
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.rounds import Rounds, TickReport
 from millstream.runtime.runner import Runner
@@ -140,7 +141,8 @@ class Engine:
                 known = self.queries[source.name].changelog.folded_to if source.kind == "query" else NEVER_BEFORE
             if at < known:
                 kept = format_instant(known)
-                raise InstantPassed(f'query "{name}" cannot start at {format_instant(at)}: "{source.name}" keeps its past from {kept}')
+                message = f'query "{name}" cannot start at {format_instant(at)}: "{source.name}" keeps its past from {kept}'
+                raise InstantPassed(message, hint=f"Start at {kept} or later.")
 
     def _complete_from(self, bound: BoundQuery, plan: PhysicalPlan, at: Micros) -> Micros:
         if bound.is_stream and keeps_nothing(plan):
@@ -258,10 +260,16 @@ class Engine:
         return difference(query.at, before, after)
 
     def _settle(self, query: RunningQuery) -> None:
-        """After a restart, what a query owes since it was altered is not known yet."""
-        if query.is_switching and query.owes is None and query.error is None:
+        """After a restart, what a query owes since it was altered is not known yet.  If that cannot be computed any more, it fails alone."""
+        if query.is_switching and query.owes is None and query.error is None and not query.is_busy:
             other = self._with_other_plan(query, query.incarnation, query.bound, query.plan, query.terms.altered)
-            query.adopt(other, self._difference(query, other))
+            try:
+                query.adopt(other, self._difference(query, other))
+            except (StorageFailed, ClusterFailed):
+                raise
+            except MillstreamError as error:
+                fail(query, error)
+                self.stands.queries_changed()
 
     # --- they go
 
@@ -356,9 +364,9 @@ class Engine:
     def tick(self) -> TickReport | None:
         """One committed tick of the queries in front, or None if nothing is due."""
         with self.lock:
+            for query in [query for query in self.stands.running() if query.is_switching]:
+                self._settle(query)  # before anybody looks at what is due: it may let others in
             due = self.pulls.ready(self._due() if not self.system.is_wanted(self.stands.running()) else self._due_with_report())
-            for query in due:
-                self._settle(query)
             if not due:
                 return None
             report = self.rounds.run(due)

@@ -354,8 +354,8 @@ class Statements:
     def pause(self, query: RunningQuery) -> None:
         """It stands still until it is resumed, also when the database is opened again meanwhile."""
         with self._defining, self._engine.lock:
-            self._engine.pause_query(query)
             self._note_pause(query, paused=True)
+            self._engine.pause_query(query)
 
     def resume(self, query: RunningQuery) -> None:
         with self._defining, self._engine.lock:

@@ -205,6 +205,22 @@ def test_a_heavy_query_goes_on_beside_the_others_and_comes_back(tmp_path: Path, 
 # --- what fails changes nothing
 
 
+def test_an_altered_query_that_cannot_be_computed_after_a_restart_fails_alone(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
+        db.function("picky", lambda v: v, "INT")
+        db.execute(f"CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 2 SECONDS] WHERE picky(v) > 0; CREATE QUERY other AS {SUM} [NOW]")
+        fill(db, 0, 9)
+        db.execute("ALTER QUERY q SET WINDOW [RANGE 1 HOUR]")
+    with open_inline(tmp_path) as db:
+        db.function("picky", lambda v: 1 // (v - 1), "INT")
+        fill(db, 9, 12)
+        assert total(db, "other") == 1
+        assert db.query("other").frontier == 11 * SECOND
+        with pytest.raises(FunctionFailed, match="picky"):
+            db.query("q").result()
+
+
 def test_a_window_that_cannot_be_computed_leaves_the_query_as_it_was(tmp_path: Path) -> None:
     with open_inline(tmp_path) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
