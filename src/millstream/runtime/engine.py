@@ -260,7 +260,7 @@ class Engine:
         return difference(query.at, before, after)
 
     def _settle(self, query: RunningQuery) -> None:
-        """After a restart, what a query owes since it was altered is not known yet.  If that cannot be computed any more, it fails alone."""
+        """After a restart, what a query owes since it was altered is not known yet.  If it cannot be computed any more, it fails alone."""
         if query.is_switching and query.owes is None and query.error is None and not query.is_busy:
             other = self._with_other_plan(query, query.incarnation, query.bound, query.plan, query.terms.altered)
             try:
@@ -316,7 +316,7 @@ class Engine:
         """Snapshots, so that the next run starts where this one ends; then the results' tables."""
         self._beside.stop()
         with self.lock:
-            running = [query for query in self.stands.running() if query.started and query.fed]
+            running = [query for query in self.stands.running() if query.started and query.fed and not query.is_switching]
             stale = [query for query in running if query.snapshot is None or query.snapshot.at != query.at]
             try:
                 in_front = [query for query in stale if query.lane == "front"]

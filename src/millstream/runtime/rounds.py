@@ -174,7 +174,7 @@ class Rounds:
         outcomes = replays.run_caught_up(spans)
         fail_all(outcome for outcome in outcomes if outcome.error is not None or outcome.missing)
         for outcome in outcomes:
-            if outcome.span.query.is_switching and outcome.error is None and not outcome.missing:
+            if _switches(outcome.span) and outcome.error is None and not outcome.missing:
                 outcome.outputs = with_difference(outcome.span.query, outcome.outputs)
         return [outcome for outcome in outcomes if not outcome.missing]
 
@@ -203,7 +203,7 @@ class Rounds:
             wanted
             or span.snapshot
             or span.query.wants_snapshot
-            or span.query.is_switching
+            or _switches(span)
             or rows > SNAPSHOT_ROWS
             or span.query.ticks_since_snapshot >= SNAPSHOT_TICKS
         )
@@ -334,7 +334,8 @@ class Rounds:
 def _apply(outcome: Outcome, tick: int, committed: float) -> None:
     query, span = outcome.span.query, outcome.span
     query.at, query.started, query.fed = span.frontier, True, dict(span.fed)
-    query.is_switching, query.owes = False, None
+    if _switches(span):
+        query.is_switching, query.owes = False, None
     query.last_seconds = outcome.seconds / query.buckets
     if outcome.outputs:
         query.unpublished.append((tick, outcome.outputs))
@@ -354,6 +355,11 @@ def _apply(outcome: Outcome, tick: int, committed: float) -> None:
     stats.worker_seconds += outcome.seconds
     stats.ticks += 1
     stats.count(outcome.sources, outcome.operators)
+
+
+def _switches(span: Span) -> bool:
+    """Whether it is here that the query's other plan shows: with the first instant after it was altered."""
+    return span.query.is_switching and span.frontier > span.at
 
 
 def _snapshot(outcome: Outcome) -> SnapshotRef:

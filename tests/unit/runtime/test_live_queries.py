@@ -205,6 +205,25 @@ def test_a_heavy_query_goes_on_beside_the_others_and_comes_back(tmp_path: Path, 
 # --- what fails changes nothing
 
 
+def test_closing_does_not_tell_the_next_instant_before_its_time(tmp_path: Path) -> None:
+    """The snapshot at the end showed the difference at an instant still to come, whose own changes were then taken for seen."""
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
+        db.execute(f"CREATE QUERY q AS {SUM} [RANGE 2 SECONDS]; CREATE QUERY above AS SELECT n FROM q")
+        fill(db, 0, 9)
+        db.execute("ALTER QUERY q SET WINDOW [RANGE 1 HOUR]")
+    with open_inline(tmp_path) as db:
+        f = 8 * SECOND
+        assert db.query("q").frontier == f
+        assert db.query("q").changes(since=f).num_rows == 0
+        db.insert("s", [(f + 1, 5)])
+        db.advance("s", f + 2)
+        db.flush()
+        for name in ("q", "above"):
+            told = [(row["diff"], row["n"]) for row in db.query(name).changes(since=f).to_pylist()]
+            assert told == [(-1, 3), (1, 14)], name
+
+
 def test_an_altered_query_that_cannot_be_computed_after_a_restart_fails_alone(tmp_path: Path) -> None:
     with open_inline(tmp_path) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
