@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import duckdb
 import numpy as np
@@ -26,33 +26,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import millstream
+from in_process import InProcess
 from millstream.api import Database
-from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
-from millstream.runtime.worker import Worker
 from millstream.state.location import Location
 from report import goal, machine, write_table
 
 MINUTE_US, TICK_US, TICK_ROWS, KEYS = 60_000_000, 30_000_000, 20_000, 1_000
 ROWS_A_MINUTE = TICK_ROWS * MINUTE_US // TICK_US
 MEGABYTE = 1 << 20
-
-
-class InProcess:
-    """The one worker, called here."""
-
-    parallelism = 1
-
-    def __init__(self) -> None:
-        self._worker = Worker()
-
-    def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
-        return [self._worker.run_map(task) for task in tasks]
-
-    def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        return [self._worker.run_stage(task) for task in tasks]
-
-    def query_once(self, sql: str, tables: object, functions: object = ()) -> pa.Table:
-        raise NotImplementedError("no question is answered once here")
 
 
 def main(*, spark: bool) -> None:

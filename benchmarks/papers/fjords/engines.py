@@ -16,34 +16,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from in_process import InProcess
 from millstream.api import Database
-from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
-from millstream.runtime.worker import Worker
 from millstream.state.location import Location
 from papers.fjords.trace import DDL
 
 STEPS = 4
-
-
-class InProcess:
-    """The one worker, called here."""
-
-    parallelism = 1
-
-    def __init__(self) -> None:
-        self._worker = Worker()
-
-    def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]:
-        return [self._worker.run_map(task) for task in tasks]
-
-    def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
-        return [self._worker.run_stage(task) for task in tasks]
-
-    def query_once(self, sql: str, tables: object, functions: object = ()) -> pa.Table:
-        raise NotImplementedError("no question is answered once here")
-
-    def close(self) -> None:
-        """Nobody waits."""
 
 
 class Engines:
