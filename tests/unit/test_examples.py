@@ -20,6 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("python_functions.py", ["ACME   15.0"]),
         ("sensor_proxy.py", ["no query: 0 samples", "7  35.0", "most samples were not sent: True"]),
         ("relation_from_file.py", ["12 metals", "12 mining"]),
+        ("changing_queries.py", ["now, with a minute: [6, 7]", "as of 00:00:02: [5]", "since 00:00:03: [(1, 1), (-1, 1), (1, 2)"]),
         ("dead_letters.py", ["1 taken, 3 rejected", "takes INT, not 'seven'", "A      12"]),
     ],
 )
