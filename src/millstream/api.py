@@ -108,6 +108,7 @@ def connect(
     expiry: Expiry = DEFAULT_EXPIRY,
     sys_interval: float | None = DEFAULT_SYS_INTERVAL,
     share_windows: bool = True,
+    share_selections: bool = True,
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
@@ -120,6 +121,7 @@ def connect(
     `sys_interval` is the least time in seconds between two reports on the system stream SYS while a query reads it; with None
     there are none.  Where ticks happen only in `flush`, each `flush` reports.
     `share_windows=False` lets each query keep the rows of its windows for itself; answers are the same, in more memory.
+    `share_selections=False` lets each selection run by itself, however many there are; answers are the same, only slower.
     """
     _check_options(location, buckets)
     _check_interval("tick_interval", tick_interval, "With None ticks happen only in flush.")
@@ -140,6 +142,7 @@ def connect(
         return Database(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
             scheduler=scheduler, expiry=expiry, sys_interval=sys_interval, share_windows=share_windows,
+            share_selections=share_selections,
         )  # fmt: skip
     except BaseException:
         place.close()
@@ -185,13 +188,14 @@ class Database:
         expiry: Expiry = DEFAULT_EXPIRY,
         sys_interval: float | None = DEFAULT_SYS_INTERVAL,
         share_windows: bool = True,
+        share_selections: bool = True,
         clock: Clock | None = None,
     ) -> None:
         self._location = location
         self._temporary = temporary
         # whoever says when to tick, says with it when to report
         reports = sys_interval if tick_interval or sys_interval is None else 0.0
-        self._engine = Engine(location, runner, scheduler, clock, reports, share_windows=share_windows)
+        self._engine = Engine(location, runner, scheduler, clock, reports, share_windows=share_windows, share_selections=share_selections)
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._engine.pulls.answered = self._ticker.wake
@@ -224,7 +228,7 @@ class Database:
 
     def queries(self) -> list[Query]:
         self._check_open()
-        return [Query(self, query) for query in self._engine.queries.values()]
+        return [Query(self, query) for query in self._engine.stands.visible()]
 
     def streams(self) -> list[StreamInfo]:
         """Those that were created; SYS is there in any case."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from inline import InlineRunner, open_inline
 from millstream.api import Database
 from millstream.core.instant import BEGINNING, NEVER_BEFORE
-from millstream.runtime import beside, engine
+from millstream.runtime import beside, engine, families
 from property.examples import examples
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT) TIMESTAMP BY ts"
@@ -96,7 +96,7 @@ class Run:
         began, ignores, clause = self.frontier, NEVER_BEFORE, ""
         if start == "now":
             ignores, clause = began + 1 if began > NEVER_BEFORE else NEVER_BEFORE, "START NOW "
-        elif isinstance(start, int) and began > NEVER_BEFORE:
+        elif isinstance(start, int) and began >= 0:
             began = max(0, began - start * SECOND)
             clause = f"START AT TIMESTAMP '1970-01-01T00:00:{began // SECOND:02d}.{began % SECOND:06d}Z' "
         self.db.execute(f"CREATE QUERY {name} {clause}AS {SHAPES[shape].format(f'RANGE {length} SECONDS')}")
@@ -176,10 +176,13 @@ ACTIONS = st.lists(
 
 
 @settings(max_examples=examples(30))
-@given(actions=ACTIONS, buckets=st.integers(1, 2), much=st.sampled_from([0, 1_000]))
-def test_each_query_equals_its_recomputation_and_no_other_notices(actions: list[tuple[Any, ...]], buckets: int, much: int) -> None:
+@given(actions=ACTIONS, buckets=st.integers(1, 2), much=st.sampled_from([0, 1_000]), fewest=st.sampled_from([1, 2, 99]))
+def test_each_query_equals_its_recomputation_and_no_other_notices(
+    actions: list[tuple[Any, ...]], buckets: int, much: int, fewest: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as path, tempfile.TemporaryDirectory() as alone_path:
         patch.setattr(engine, "MANY_ROWS", much)
+        patch.setattr(families, "FEWEST", fewest)
         patch.setattr(beside, "LIGHT_ROWS", 3)
         run, alone = Run(path, buckets), Run(alone_path, buckets)
         for each in (run, alone):

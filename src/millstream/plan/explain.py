@@ -43,6 +43,7 @@ from millstream.plan.physical import (
     FilterStep,
     Fragment,
     JoinExec,
+    MatchExec,
     NegateExec,
     NetExec,
     OverExec,
@@ -171,6 +172,8 @@ def describe(node: Exec) -> str:
             return "Take away"
         case RepeatExec():
             return f"Repeat each row {node.copies} times"
+        case MatchExec():
+            return "Match with the selections that run together"
         case NetExec():
             return "Net equal rows of one instant"
         case ToStreamExec():

@@ -240,6 +240,14 @@ class RepeatExec:
 
 
 @dataclass(frozen=True)
+class MatchExec:
+    """Each row once for every selection that wants it; which these are, is told with each task."""
+
+    input: Exec
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class NetExec:
     """Equal rows that enter and leave at the same instant cancel."""
 
@@ -280,6 +288,7 @@ Exec = (
     | SetOperationExec
     | NegateExec
     | RepeatExec
+    | MatchExec
     | NetExec
     | ToStreamExec
     | RStreamExec
@@ -363,7 +372,7 @@ def _keeps_nothing(node: Exec) -> bool:
         case SourceExec():
             alone = not node.retracts
         case _:
-            alone = isinstance(node, ReceiveExec | FilterExec | ProjectExec | UnionExec)
+            alone = isinstance(node, ReceiveExec | FilterExec | ProjectExec | MatchExec | UnionExec)
     return alone and all(map(_keeps_nothing, inputs(node)))
 
 

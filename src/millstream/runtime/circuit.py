@@ -23,6 +23,7 @@ from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.expire import ExpireOp
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS, JoinOp
+from millstream.operators.match import MatchOp
 from millstream.operators.negate import NegateOp
 from millstream.operators.net import NetOp
 from millstream.operators.newest_rows import NewestRowsOp
@@ -45,6 +46,7 @@ from millstream.plan.physical import (
     ExpireExec,
     FilterExec,
     JoinExec,
+    MatchExec,
     NegateExec,
     NetExec,
     OverExec,
@@ -62,6 +64,7 @@ from millstream.plan.physical import (
     inputs,
     messages_of,
 )
+from millstream.plan.selection import Wanted
 from millstream.plan.window import RowsWindow, TimeWindow
 from millstream.runtime.nodes import (
     ExpireNode,
@@ -81,7 +84,7 @@ from millstream.runtime.source_store import StoreReader
 
 _OneInput = WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec
 _Several = JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | SetOperationExec | RStreamExec
-_Inner = _OneInput | FilterExec | ProjectExec | ExpireExec | _Several
+_Inner = _OneInput | FilterExec | ProjectExec | MatchExec | ExpireExec | _Several
 
 
 class Circuit:
@@ -136,6 +139,13 @@ class Circuit:
         for node in self.nodes:
             if isinstance(node.state, TimeWindowOp) and node.inputs[0] in self._feeds[position]:
                 node.state.prime(ts, rows, frontier)
+
+    def want(self, wanted: Sequence[Wanted], only: int | None = None) -> None:
+        """Which selections its rows are for; if `contents` are asked for, those of only this one."""
+        for node in self.nodes:
+            if isinstance(node, RowWiseNode) and isinstance(node.operator, MatchOp):
+                node.operator.want(wanted)
+                node.operator.only = only
 
     def contents(self) -> pa.RecordBatch:
         return self._contents(self._root)
@@ -232,6 +242,8 @@ class Circuit:
             case ProjectExec():
                 below = self._built[node.input]
                 return RowWiseNode(name, ProjectOp(node.schema, node.columns, self._evaluator, node.calls), queues[0], below)
+            case MatchExec():
+                return RowWiseNode(name, MatchOp(node.input.schema, node.schema, self._evaluator), queues[0], self._built[node.input])
             case _:
                 return StepNode(name, self._operator(node), queues[0], self._built[node.input])
 

@@ -21,6 +21,7 @@ from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment
 from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
+from millstream.runtime.families import Families
 from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.replays import fail
 from millstream.runtime.results import elements, folded, undone
@@ -51,7 +52,7 @@ HEAVY_ROUNDS = 3
 class Engine:
     def __init__(
         self, location: Location, runner: Runner, scheduler: SchedulerName = "fifo", clock: Clock | None = None,
-        sys_interval: float | None = 0.0, *, share_windows: bool = True,
+        sys_interval: float | None = 0.0, *, share_windows: bool = True, share_selections: bool = True,
     ) -> None:  # fmt: skip
         self.location = location
         self.runner = runner
@@ -62,6 +63,7 @@ class Engine:
         self.rounds = Rounds(self.stands, runner, scheduler, share_windows=share_windows)
         self._upkeep = Upkeep(self.stands)
         self._beside = Beside(self.stands, self.rounds)
+        self.families = Families(self, self.stands, self.rounds, on=share_selections)
         self._unused: list[weakref.finalize[[str], RunningQuery]] = []
 
     # --- queries come
@@ -82,7 +84,15 @@ class Engine:
             if query.error is not None:
                 self.drop_query(query)
                 raise query.error
+            self._join_others(query)
             return query
+
+    def _join_others(self, query: RunningQuery) -> None:
+        """The selections that it could run together with, as soon as it is created."""
+        common = self.families.common_of(query)
+        if common is not None:
+            self._bring_up(common)
+        self.families.gather()
 
     def _undo_create(self, name: str) -> None:
         if name in self.queries:
@@ -115,6 +125,7 @@ class Engine:
             changelog.sweep()
             self._upkeep.prune_snapshots(query)
             self.queries[name] = query
+            self.families.welcome(query)
             self.stands.queries_changed()
             return query
 
@@ -161,6 +172,11 @@ class Engine:
             records = self.rounds.ticks.records
             query.unpublished = [(record.tick, record.outputs[key]) for record in records if key in record.outputs]
             query.publish()
+        joined_at = query.changelog.copied_to
+        if joined_at > NEVER_BEFORE:  # it has run together with others, or still does: what it saved before is too old
+            query.at, query.started = max(query.at, joined_at), True
+            if query.snapshot is None or query.snapshot.at < joined_at:
+                query.snapshot, query.looks_back = None, True
         if query.terms.altered is not None:
             query.complete_from = query.terms.altered.complete_from
             if not query.started:  # it has another plan, and its answer is still that of the old one
@@ -175,6 +191,8 @@ class Engine:
     def ensure_started(self, query: RunningQuery) -> None:
         """A new query's first tick, if it has not been yet, after those of the queries that it reads."""
         with self.lock:
+            if not query.started:
+                self.families.leave(query)  # nobody else is to notice that it was asked before there was any time
             for inner in self.stands.inner(query):
                 self.ensure_started(inner)
             if not query.started and query.state == "running":
@@ -195,6 +213,7 @@ class Engine:
         """It takes part in no round until it is resumed; what it has not seen yet is kept for it."""
         with self.lock:
             self._beside.await_idle(query)
+            self.families.leave(query)
             query.paused = True
             self.stands.queries_changed()
             self.committed.notify_all()
@@ -214,6 +233,7 @@ class Engine:
         """Another plan for it, with an answer of the same columns; `save` makes it so on disk.  If anything fails, nothing has changed."""
         with self.lock:
             self._beside.await_idle(query)
+            self.families.leave(query)
             self._bring_up(query)
             if query.error is not None:
                 raise query.error
@@ -224,6 +244,7 @@ class Engine:
             save(altered)
             self.rounds.leave_lane(query)
             query.adopt(other, owed)
+            self.families.welcome(query)
             self.stands.queries_changed()
             self.committed.notify_all()
 
@@ -283,6 +304,9 @@ class Engine:
             if query.stopped:
                 return
             self._beside.await_idle(query)
+            if not query.dropped:
+                self.families.leave(query)
+            self.families.forget(query)
             query.stopped = True
             self.stands.queries_changed()
             query.stats.let_go()
@@ -326,6 +350,7 @@ class Engine:
                     if query.lane == "beside":
                         self.rounds.run_beside([query], snapshot=True)
                 self.publish()
+                self.families.bring_over(all_=True)
             except (StorageFailed, ClusterFailed) as error:
                 # what is committed is there; the next run has more to replay and to publish
                 log.warning("the database is closed without snapshots", extra={"reason": error.message})
@@ -370,6 +395,8 @@ class Engine:
             if not due:
                 return None
             report = self.rounds.run(due)
+            self.families.dissolve_failed()
+            self.families.gather()
             self._find_heavy(due)
             return report
 
@@ -382,15 +409,15 @@ class Engine:
 
     def _due_with_report(self) -> list[RunningQuery]:
         """What is due, after a report on SYS if it is time for one: its readers are, then."""
-        news = self.system.news(self.queries.values())  # before anybody looks at what is due: what comes meanwhile is news again
+        news = self.system.news(self.stands.visible())  # before anybody looks at what is due: what comes meanwhile is news again
         due = self._due()
         if not self.system.is_due(news, caught_up=not due):
             return due
         reports = self.rounds.reports
         last = reports[-1].seconds if reports else 0.0
         held = sum(query.stats.state_bytes for query in self.queries.values())
-        account = {"ticks": self.rounds.done, "tick_seconds": last, "queries": len(self.queries), "state_bytes": held}
-        self.system.report(self.queries.values(), account, news, caught_up=not due)
+        account = {"ticks": self.rounds.done, "tick_seconds": last, "queries": len(self.stands.visible()), "state_bytes": held}
+        self.system.report(self.stands.visible(), account, news, caught_up=not due)
         return self._due()
 
     def _find_heavy(self, done: Sequence[RunningQuery]) -> None:
@@ -398,7 +425,7 @@ class Engine:
         total = sum(query.last_seconds for query in done)
         others = any(query.lane == "front" for query in self.stands.running() if query not in done) or len(done) > 1
         for query in done:
-            is_heavy = others and query.last_seconds > max(HEAVY_S, HEAVY_SHARE * (total - query.last_seconds))
+            is_heavy = others and not query.is_common and query.last_seconds > max(HEAVY_S, HEAVY_SHARE * (total - query.last_seconds))
             query.heavy_rounds = query.heavy_rounds + 1 if is_heavy else 0
             if query.heavy_rounds > HEAVY_ROUNDS and query.snapshot is not None and query.snapshot.at == query.at:
                 self.rounds.move(query, "beside")
@@ -421,6 +448,7 @@ class Engine:
         with self.lock:
             self.rounds.forget_dead()
             self.rounds.prune_records()
+        self.families.bring_over()
         self._upkeep.run()
 
     # --- results
@@ -441,7 +469,8 @@ class Engine:
         """Bring the results' Delta tables up to the last committed tick."""
         with self.lock:
             for query in self.queries.values():
-                query.publish()
+                if query.common is None:  # the others follow when somebody looks
+                    query.publish()
             self.rounds.mark_published()
 
     def changes(self, query: RunningQuery, since: Micros | None = None) -> pa.Table:
@@ -473,10 +502,15 @@ class Engine:
 
     def _told(self, query: RunningQuery) -> pa.Table:
         """The relation that its changes so far add up to."""
+        if query.common is not None:
+            rows = self.families.contents(query)
+            return folded(self.changes(query), None) if rows is None else self._named(query, [rows])
         fragment = contents_fragment(query.plan)
         if fragment is None or query.is_switching or not self._can_ask(query):
             return folded(self.changes(query), None)
-        batches = self.rounds.ask_contents(query, fragment)
+        return self._named(query, self.rounds.ask_contents(query, fragment))
+
+    def _named(self, query: RunningQuery, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, query.plan.schema.to_arrow()).rename_columns(list(query.bound.names))
 
     def _can_ask(self, query: RunningQuery) -> bool:

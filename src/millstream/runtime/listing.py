@@ -56,7 +56,7 @@ def list_relations(catalog: Catalog, pulls: Pulls) -> pa.Table:
 
 
 def list_queries(engine: Engine) -> pa.Table:
-    queries = list(engine.queries.values())
+    queries = engine.stands.visible()
     standing = [engine.standing(query) for query in queries]
     return pa.table(
         {

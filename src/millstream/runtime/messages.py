@@ -6,12 +6,13 @@ StageTask  ─► StageResult    step the fragments of one stage for one bucket
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Fragment, SourceExec
+from millstream.plan.selection import Wanted
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.schedulers import SchedulerName
 from millstream.state.changelog import OutputFile
@@ -51,6 +52,15 @@ class Rebuild:
 
 
 @dataclass(frozen=True)
+class Selections:
+    """Those that run together in a fragment.  While `version` is the same, so are they."""
+
+    version: int
+    wanted: tuple[Wanted, ...] = field(compare=False, repr=False)
+    only: int | None = None  # whose contents are asked for
+
+
+@dataclass(frozen=True)
 class FragmentTask:
     query: str
     incarnation: str  # a query dropped and created again under the same name is another one
@@ -68,6 +78,7 @@ class FragmentTask:
     snapshot_dir: str | None = None
     wants_contents: bool = False
     released_upto: tuple[Micros, ...] = ()  # output_delay.py: between which instants to count changes
+    selections: Selections | None = None
 
     def runs_in(self, bucket: int) -> bool:
         return bucket < (1 if self.fragment.single else self.buckets)

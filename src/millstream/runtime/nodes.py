@@ -22,6 +22,7 @@ from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_
 from millstream.operators.asof_join import AsOfJoinOp
 from millstream.operators.expire import ExpireOp
 from millstream.operators.join import JoinOp
+from millstream.operators.match import MatchOp
 from millstream.operators.net import netted
 from millstream.operators.operator import Operator
 from millstream.operators.row_wise import FilterOp, ProjectOp
@@ -212,7 +213,7 @@ class StepNode(Node):
 class RowWiseNode(Node):
     """A filter or a projection: takes rows as they come."""
 
-    def __init__(self, name: str, operator: FilterOp | ProjectOp, queue: Queue, below: int | Node) -> None:
+    def __init__(self, name: str, operator: FilterOp | ProjectOp | MatchOp, queue: Queue, below: int | Node) -> None:
         super().__init__(name, operator.schema, [queue], operator)
         self.operator = operator
         self.below = below

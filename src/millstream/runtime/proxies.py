@@ -77,7 +77,7 @@ class Proxies:
         """What the live queries need of those who feed this stream."""
         with self._engine.lock:
             entry = self._engine.streams[name].entry
-            live = [query for query in self._engine.queries.values() if query.state in LIVE and name in query.inputs]
+            live = [query for query in self._engine.stands.visible() if query.state in LIVE and name in query.inputs]
             readers = []
             for query in live:
                 read = [each for fragment in query.plan.fragments for each in sources(fragment.root) if each.name == name]

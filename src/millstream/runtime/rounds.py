@@ -28,7 +28,7 @@ from millstream.core.instant import NEVER_BEFORE
 from millstream.plan.physical import sources
 from millstream.plan.shared_reading import SharedSources, spread_over
 from millstream.runtime.exchange import read_contents
-from millstream.runtime.messages import StoreSize
+from millstream.runtime.messages import Selections, StoreSize
 from millstream.runtime.output_delay import releases
 from millstream.runtime.replays import Replays, fail_all, logs_of_each
 from millstream.runtime.runner import Runner
@@ -222,7 +222,8 @@ class Rounds:
 
     def _new_run(self, lane: Lane, new: Sequence[RunningQuery] = ()) -> TickRun:
         """Workers keep the caches of the queries of their lane that are not stopped: those of the others are not asked any more."""
-        known = [query for query in self._standing.queries.values() if not query.stopped and query.lane == lane.name]
+        queries = (query for query in self._standing.queries.values() if query.common is None)
+        known = [query for query in queries if not query.stopped and query.lane == lane.name]
         live = [*known, *new]
         read = (
             spread_over(source, query.buckets) for query in live for fragment in query.plan.fragments for source in sources(fragment.root)
@@ -313,7 +314,7 @@ class Rounds:
             run.delete_files()
             shutil.rmtree(run.exchange_dir, ignore_errors=True)
 
-    def ask_contents(self, query: RunningQuery, fragment: int) -> list[pa.RecordBatch]:
+    def ask_contents(self, query: RunningQuery, fragment: int, selections: Selections | None = None) -> list[pa.RecordBatch]:
         """What the caches of a query hold that is not busy; no record is written."""
         lane = self.lane(query.lane)
         run = self._new_run(lane)
@@ -323,6 +324,7 @@ class Rounds:
         if query.error is not None:
             raise query.error
         span = Span(query, query.at, query.at, query.fed, dict.fromkeys(query.inputs, ()), query.fed, wants_contents=fragment)
+        span = replace(span, selections=selections)
         (outcome,) = replays.run_caught_up([span])
         if outcome.error is not None or outcome.missing:
             raise failed(outcome)
@@ -334,6 +336,8 @@ class Rounds:
 def _apply(outcome: Outcome, tick: int, committed: float) -> None:
     query, span = outcome.span.query, outcome.span
     query.at, query.started, query.fed = span.frontier, True, dict(span.fed)
+    for member in query.members.values():
+        member.at, member.started = query.at, True
     if _switches(span):
         query.is_switching, query.owes = False, None
     query.last_seconds = outcome.seconds / query.buckets

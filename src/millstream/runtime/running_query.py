@@ -16,7 +16,9 @@ from millstream.core.signed_batch import Signs
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import PhysicalPlan, SourceExec, keeps_nothing, learns_by_input, plan_id, sources, windows
 from millstream.plan.rate import Rate
+from millstream.plan.selection import Selection, selection_of
 from millstream.plan.window import WindowSpec
+from millstream.runtime.messages import Selections
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
 from millstream.state.changelog import Beginning, Changelog, OutputFile
@@ -31,6 +33,8 @@ an instant of the past, from there."""
 
 SESSION = "session-"
 """How the incarnations of queries without a name of their own begin: they end with the session, or when they are stopped."""
+COMMON = "common-"
+"""... and of those that nobody asked for: several queries run together in each (families.py)."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +126,12 @@ class _PlanFacts:
     inputs: dict[str, SourceExec]
     may_be_late: bool
     keeps_nothing: bool
+    selection: Selection | None
 
     @staticmethod
     def of(plan: PhysicalPlan) -> _PlanFacts:
         late = any(learns_by_input(fragment.root) for fragment in plan.fragments)
-        return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late, keeps_nothing(plan))
+        return _PlanFacts(plan, plan_id(plan), inputs_of(plan), late, keeps_nothing(plan), selection_of(plan))
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,10 @@ class RunningQuery:
     waits_for: tuple[str, ...] = ()  # Python functions that it calls and that have not been registered since the database was opened
     sink_positions: dict[str, Callable[[], Micros]] = field(default_factory=dict)  # by sink: up to where it has the changes
     stats: QueryStats = field(default_factory=QueryStats)
+    common: RunningQuery | None = None  # the query in which it runs, together with others
+    members: dict[int, RunningQuery] = field(default_factory=dict)  # of a common query: those that run in it
+    selections: Selections | None = None  # ... and what they want
+    catch_up: Callable[[], None] = lambda: None  # of one that runs in another: get its changes from there
     _facts: _PlanFacts | None = None
 
     @property
@@ -182,7 +191,11 @@ class RunningQuery:
     @property
     def is_saved(self) -> bool:
         """It stands in the catalog, and is known until it is dropped."""
-        return not self.incarnation.startswith(SESSION)
+        return not self.incarnation.startswith((SESSION, COMMON))
+
+    @property
+    def is_common(self) -> bool:
+        return self.incarnation.startswith(COMMON)
 
     @property
     def identity(self) -> str:
@@ -240,6 +253,11 @@ class RunningQuery:
         return self._known.inputs
 
     @property
+    def selection(self) -> Selection | None:
+        """What it wants of a stream, if it does nothing but choose rows."""
+        return self._known.selection
+
+    @property
     def may_be_late(self) -> bool:
         """Rows may stay in its answer after their end."""
         return self._known.may_be_late
@@ -288,6 +306,7 @@ class RunningQuery:
         if self.unpublished:
             self.changelog.publish_ticks(self.unpublished)
             self.unpublished = []
+        self.catch_up()
 
 
 def inputs_of(plan: PhysicalPlan) -> dict[str, SourceExec]:

@@ -35,7 +35,8 @@ class Standing:
     # --- who reads whom
 
     def readers(self, name: str) -> list[RunningQuery]:
-        return [query for query in self.queries.values() if name in query.inputs]
+        """Those that take its rows in; who runs in a common query does not."""
+        return [query for query in self.queries.values() if query.common is None and name in query.inputs]
 
     def inner(self, query: RunningQuery) -> list[RunningQuery]:
         """The queries that it reads."""
@@ -47,7 +48,12 @@ class Standing:
         return own.union(*(self.streams_below(inner) for inner in self.inner(query)))
 
     def running(self) -> list[RunningQuery]:
-        return [query for query in self.queries.values() if query.state == "running"]
+        """Those that rounds carry on; who runs in a common query goes on with it."""
+        return [query for query in self.queries.values() if query.common is None and query.state == "running"]
+
+    def visible(self) -> list[RunningQuery]:
+        """Those that somebody has asked for."""
+        return [query for query in self.queries.values() if not query.is_common]
 
     def state_of(self, query: RunningQuery) -> tuple[State, str]:
         """Whether it goes on, and why not: it does not either if a query that it reads does not."""

@@ -85,11 +85,12 @@ class Statements:
         """Everything that the catalog on disk names, as it was."""
         for saved in self._file.entries:
             self._define(parse_one(saved.sql), saved, reopening=True)
+        self._engine.families.reopen()
         # what was dropped just before a crash goes now: it must not be found by something new of the same name
         self._engine.location.sweep(
             streams={stream.name for stream in self.catalog.streams},
             relations={relation.name for relation in self.catalog.relations},
-            queries={query.name for query in self.catalog.queries},
+            queries={query.name for query in self.catalog.queries} | {common.name for common in self._engine.families.commons},
         )
 
     def close(self) -> None:
@@ -323,7 +324,7 @@ class Statements:
                 self.sinks.drop(entry.name)
 
     def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
-        readers = [query for query in self._engine.queries.values() if entry.name in query.inputs]
+        readers = [query for query in self._engine.stands.visible() if entry.name in query.inputs]
         users = [query.name for query in readers]
         users += [sink.name for sink, _ in self.sinks if sink.source == entry.name]
         if users:

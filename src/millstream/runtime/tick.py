@@ -23,7 +23,7 @@ from millstream.core.errors import ClusterFailed, MillstreamError
 from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import Single, SourceExec, receives, sources
 from millstream.plan.shared_reading import SharedSources, spread_over
-from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, SourceFeed, StageTask, StoreSize
+from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, Selections, SourceFeed, StageTask, StoreSize
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
@@ -64,6 +64,7 @@ class Span:
     wants_contents: int | None = None  # the fragment that is asked
     releases: Releases | None = None  # when its changes could be known
     whole_to: Micros = GONE_NEVER  # of a rebuild: some rows after this instant come later
+    selections: Selections | None = None  # where others than usual are asked for
 
 
 @dataclass
@@ -327,6 +328,7 @@ class TickRun:
                     snapshot_dir=str(self._location.snapshot_dir(query.name)) if span.snapshot else None,
                     wants_contents=span.wants_contents is not None,
                     released_upto=span.releases.upto if span.releases is not None else (),
+                    selections=span.selections or query.selections,
                 )
             )
         return tasks

@@ -36,6 +36,7 @@ from millstream.runtime.messages import (
     MapResult,
     MapTask,
     Rebuild,
+    Selections,
     StageResult,
     StageTask,
 )
@@ -64,11 +65,17 @@ class FragmentCache:
         self.readers = readers
         self.at = task.at
         self.done: tuple[int, FragmentTask, FragmentResult] | None = None
+        self._selections: Selections | None = None
 
     def can_take(self, task: FragmentTask) -> bool:
         """The task goes on exactly where this cache is."""
         taken = [reader.taken for reader in self.readers.values()]
         return self.at == task.at and all(feed.after == n or feed.upto <= n for feed, n in zip(task.feeds, taken, strict=True))
+
+    def want(self, selections: Selections | None) -> None:
+        if selections is not None and selections != self._selections:
+            self.circuit.want(selections.wanted, selections.only)
+            self._selections = selections
 
     def leave(self) -> None:
         for reader in self.readers.values():
@@ -164,6 +171,7 @@ class Worker:
         return FragmentCache(fragment, circuit, readers)
 
     def _step(self, cache: FragmentCache, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        cache.want(fragment.selections)
         received = iter(fragment.received)
         batches = []
         for node in cache.circuit.inputs:

@@ -40,6 +40,7 @@ __all__ = ["Beginning", "Changelog", "OutputFile", "output_columns", "write_outp
 
 _PUBLISHED = "tick"
 _BEGAN, _COMPLETE_FROM = "began", "complete_from"
+_FOLLOWS, _COPIED_TO = "follows", "copied_to"
 _FEWEST_TO_FOLD = 10_000
 
 
@@ -64,6 +65,8 @@ class Changelog:
         self.whole_from: Micros = state.get("whole_from", NEVER_BEFORE)  # no change at or after this instant has been dropped
         self.folded_to: Micros = state.get("folded_to", NEVER_BEFORE)  # changes before this instant are no longer known one by one
         self._base_rows: int = state.get("base_rows", 0)
+        self.follows: str | None = state.get(_FOLLOWS)  # the query whose changes hold those of this one
+        self.copied_to: Micros = state.get(_COPIED_TO, NEVER_BEFORE)  # ... up to here they are here as well
         told = Beginning(state.get(_BEGAN, NEVER_BEFORE), state.get(_COMPLETE_FROM, NEVER_BEFORE))
         self.began = told if table.log.version else began()
         if table.log.version == 0:
@@ -127,6 +130,41 @@ class Changelog:
                 fault_point("changelog.published")
             self._published = fresh[-1][0]
             return True
+
+    def follow(self, common: str | None, at: Micros) -> None:
+        """From this instant on its changes are part of those of another query, until it is told otherwise (None)."""
+        with self._lock:
+            before = self.follows, self.copied_to
+            self.follows, self.copied_to = common, at
+            try:
+                fault_point("changelog.before_following")
+                self._table.commit(self._state(), [])
+                fault_point("changelog.following")
+            except BaseException:
+                self.follows, self.copied_to = before
+                raise
+
+    def take_over(self, changes: SignedBatch, since: Micros, upto: Micros) -> None:
+        """All changes in (since, upto], from the query that it follows.  Does nothing if somebody else was faster.
+
+        Where there are none, nothing is written: to look for them again does no harm.
+        """
+        if self.copied_to != since:
+            return
+        files = [write_output(self.directory, [changes], self.columns)] if len(changes) else []
+        with self._lock:
+            if self.copied_to != since or self.follows is None:
+                self._table.delete_unnamed(files)
+                return
+            self.copied_to = upto
+            if files:
+                try:
+                    fault_point("changelog.before_taking_over")
+                    self._table.commit(self._state(), files)
+                    fault_point("changelog.taken_over")
+                except BaseException:
+                    self.copied_to = since
+                    raise
 
     def read(self, since: Micros | None = None, until: Micros | None = None, files: Sequence[OutputFile] | None = None) -> pa.Table:
         """Changes with since < instant <= until, in (instant, diff) order, from everything published or from these files only."""
@@ -280,9 +318,10 @@ class Changelog:
         batch = SignedBatch.arrivals(np.full(left.num_rows, instant, np.int64), _one_batch(left))
         return [write_output(self.directory, [batch], self.columns)]
 
-    def _state(self) -> dict[str, int]:
+    def _state(self) -> dict[str, int | str | None]:
         began = {_BEGAN: self.began.at, _COMPLETE_FROM: self.began.complete_from}
-        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows, **began}
+        follows = {} if self.follows is None and self.copied_to == NEVER_BEFORE else {_FOLLOWS: self.follows, _COPIED_TO: self.copied_to}
+        return {"whole_from": self.whole_from, "folded_to": self.folded_to, "base_rows": self._base_rows, **began, **follows}
 
     def _nothing(self) -> pa.Table:
         return self._table.log.schema.empty_table()
