@@ -17,7 +17,7 @@ from typing import Any
 from inline import open_inline
 from millstream.api import Database
 from millstream.core.instant import LAST, NEVER_BEFORE, to_micros
-from millstream.runtime import rounds
+from millstream.runtime import families, rounds
 from millstream.state import delta_log, relation_log
 from millstream.state.changelog import Changelog
 from millstream.state.file_journal import FileJournal, FoundFile
@@ -34,7 +34,11 @@ QUERIES = {
     "entering": "SELECT ISTREAM(k, v) FROM a [RANGE 10 MICROSECONDS] WHERE v > 2",
     "named": "SELECT ISTREAM(b.k, b.w, r.name) FROM b [NOW], r WHERE b.k = r.k",
     "names": "SELECT name, count(*) AS n FROM r GROUP BY name",
+    "small": "SELECT k, w FROM b [RANGE 12 MICROSECONDS] WHERE w < 3",
+    "middle": "SELECT k, w FROM b [RANGE 12 MICROSECONDS] WHERE w >= 1 AND w <= 3",
+    "letters": "SELECT ISTREAM(w, k) FROM b [RANGE 12 MICROSECONDS] WHERE k > 'a'",
 }
+"""The last three run together, and so does one that comes later."""
 DEFINITIONS = [
     "CREATE STREAM IF NOT EXISTS a (ts TIMESTAMP, k STRING, v INT, x DOUBLE) TIMESTAMP BY ts SLACK 5 MICROSECONDS "
     "PARTITION BY k RETAIN 30 MICROSECONDS",
@@ -48,6 +52,7 @@ DEFINITIONS = [
 LATER = {
     "late_sums": "SELECT k, sum(w) AS s FROM b [RANGE 20 MICROSECONDS] GROUP BY k",
     "late_entering": "SELECT ISTREAM(k, w) FROM b [RANGE 9 MICROSECONDS]",
+    "late_chosen": "SELECT w FROM b [RANGE 12 MICROSECONDS] WHERE w > 0",
 }
 """Created when time has come somewhere already."""
 
@@ -55,6 +60,7 @@ LATER = {
 def tune() -> None:
     """Everything that happens seldom, often."""
     rounds.SNAPSHOT_TICKS, rounds.KEPT_TICKS = 5, 3
+    families.FEWEST, families.MOST_WAITING = 3, 20
     delta_log.CHECKPOINT_EVERY = 6
     delta_log._TABLE_PROPERTIES["delta.logRetentionDuration"] = "interval 0 seconds"
     relation_log._FEWEST_TO_FOLD = 4
@@ -97,9 +103,9 @@ def _round(number: int) -> Iterator[Step]:
     if number in (2, 4):
         yield _statement(f"ALTER QUERY changing SET WINDOW [RANGE {4 * number} MICROSECONDS]")
     if number == 5:
-        yield _statement("ALTER QUERY changing PAUSE")
+        yield from (_statement(f"ALTER QUERY {name} PAUSE") for name in ("changing", "middle"))
     if number == 7:
-        yield _statement("ALTER QUERY changing RESUME")
+        yield from (_statement(f"ALTER QUERY {name} RESUME") for name in ("changing", "middle"))
     if number == 5:
         yield _statement("DROP QUERY IF EXISTS passing")
         yield _statement("DROP STREAM IF EXISTS c")
