@@ -47,6 +47,10 @@ class Boxes:
     def free(self, slot: int) -> None:
         self._free.append(slot)
 
+    @property
+    def nbytes(self) -> int:
+        return self.numbers.nbytes + self.low.nbytes + self.high.nbytes + self.asks.nbytes
+
     def _resize(self, slots: int, columns: int) -> None:
         before = self.low.shape
         self._free += reversed(range(before[0], slots))
@@ -87,6 +91,10 @@ class Lists:
         self._keys: Ints = np.empty(0, np.int64)
         self._slots: Ints = np.empty(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        return self._keys.nbytes + self._slots.nbytes
+
     def length(self, key: int) -> int:
         return int(np.searchsorted(self._keys, key, "right") - np.searchsorted(self._keys, key, "left"))
 
@@ -117,6 +125,10 @@ class Block:
         self._free = list(reversed(range(BLOCK)))
         self._bit: dict[int, int] = {}
         self._built: _Tables | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self._slots.nbytes + (sum(part.nbytes for part in self._built) if self._built is not None else 0)
 
     @property
     def has_room(self) -> bool:

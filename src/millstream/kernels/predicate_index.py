@@ -72,6 +72,12 @@ class PredicateIndex:
     def __contains__(self, number: object) -> bool:
         return number in self._factors
 
+    @property
+    def nbytes(self) -> int:
+        """Of the arrays in which it looks; asked often, so it does not go through the selections."""
+        parts: list[Boxes | Lists | Block] = [self._boxes, *self._lists.values(), *self._blocks]
+        return sum(part.nbytes for part in parts)
+
     def add(self, number: int, factors: Sequence[Factor]) -> None:
         """A selection without factors holds for every row."""
         assert number not in self._factors, f"selection {number} is there already"

@@ -140,12 +140,13 @@ class Circuit:
             if isinstance(node.state, TimeWindowOp) and node.inputs[0] in self._feeds[position]:
                 node.state.prime(ts, rows, frontier)
 
-    def want(self, wanted: Sequence[Wanted], only: int | None = None) -> None:
-        """Which selections its rows are for; if `contents` are asked for, those of only this one."""
+    def want(self, wanted: Sequence[Wanted] | None, only: int | None) -> None:
+        """Which selections its rows are for (None: the same as before); if `contents` are asked for, those of only this one."""
         for node in self.nodes:
             if isinstance(node, RowWiseNode) and isinstance(node.operator, MatchOp):
-                node.operator.want(wanted)
                 node.operator.only = only
+                if wanted is not None:
+                    node.operator.want(wanted)
 
     def contents(self) -> pa.RecordBatch:
         return self._contents(self._root)

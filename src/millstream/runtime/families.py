@@ -18,6 +18,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FEWEST = 16
+FEWEST = 8
 """So many selections of one family are worth a common query."""
 MOST_WAITING = 1_000_000
 """Changes that have not come over to the members: with more, upkeep brings them."""
@@ -121,7 +122,7 @@ class Families:
         scan = Scan(stream, tuple((field.name, field) for field in entry.schema))
         bound = BoundQuery(ToStream(Window(scan, window), "istream"), plan.schema.names, f"the selections over {stream} {window}")
         common = self._engine.add_query(name, COMMON + name, bound, plan, terms)
-        common.selections = Selections(self._next_version(), ())
+        common.selections = Selections.of(self._next_version(), ())
         common.sink_positions[name] = lambda: min((member.changelog.copied_to for member in common.members.values()), default=common.at)
         self._commons[key] = common
         return common
@@ -171,7 +172,7 @@ class Families:
 
     def _select(self, common: RunningQuery) -> None:
         wanted = tuple(member.selection.wanted(number) for number, member in common.members.items() if member.selection is not None)
-        common.selections = Selections(self._next_version(), wanted)
+        common.selections = Selections.of(self._next_version(), wanted)
 
     def _next_version(self) -> int:
         self._versions += 1
@@ -264,7 +265,7 @@ class Families:
         fragment = contents_fragment(common.plan)
         if fragment is None or not common.started:
             return None
-        asked = Selections(common.selections.version, common.selections.wanted, _number(member))
+        asked = replace(common.selections, only=_number(member))
         found = self._rounds.ask_contents(common, fragment, asked)
         rows = pa.Table.from_batches(found, common.plan.schema.to_arrow()).drop_columns([MEMBER])
         return self._projected(one_batch(rows), selection)

@@ -6,6 +6,8 @@ StageTask  ─► StageResult    step the fragments of one stage for one bucket
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,8 +58,17 @@ class Selections:
     """Those that run together in a fragment.  While `version` is the same, so are they."""
 
     version: int
-    wanted: tuple[Wanted, ...] = field(compare=False, repr=False)
+    packed: bytes = field(compare=False, repr=False)  # there may be thousands, and every task has them
     only: int | None = None  # whose contents are asked for
+
+    @staticmethod
+    def of(version: int, wanted: Sequence[Wanted]) -> Selections:
+        return Selections(version, pickle.dumps(tuple(wanted)))
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        found: tuple[Wanted, ...] = pickle.loads(self.packed)
+        return found
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,11 @@ class FragmentCache:
         return self.at == task.at and all(feed.after == n or feed.upto <= n for feed, n in zip(task.feeds, taken, strict=True))
 
     def want(self, selections: Selections | None) -> None:
-        if selections is not None and selections != self._selections:
-            self.circuit.want(selections.wanted, selections.only)
-            self._selections = selections
+        if selections is None or selections == self._selections:
+            return
+        same = self._selections is not None and self._selections.version == selections.version
+        self.circuit.want(None if same else selections.wanted, selections.only)
+        self._selections = selections
 
     def leave(self) -> None:
         for reader in self.readers.values():
