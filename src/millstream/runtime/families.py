@@ -17,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,7 @@ class Families:
         bound = BoundQuery(ToStream(Window(scan, window), "istream"), plan.schema.names, f"the selections over {stream} {window}")
         common = self._engine.add_query(name, COMMON + name, bound, plan, terms)
         common.selections = Selections.of(self._next_version(), ())
-        common.sink_positions[name] = lambda: min((member.changelog.copied_to for member in common.members.values()), default=common.at)
+        common.sink_positions[name] = lambda: self._behind(common)
         self._commons[key] = common
         return common
 
@@ -275,26 +276,36 @@ class Families:
         for common in self.commons:
             with self._standing.lock:
                 common.publish()
-                members, end = list(common.members.values()), common.at
-            behind = min((member.changelog.copied_to for member in members), default=end)
+                members, behind, end = list(common.members.values()), self._behind(common), common.at
             if sum(chunk.rows for chunk in common.changelog.chunks_after(behind)) > (0 if all_ else MOST_WAITING):
                 self._bring(common, members, end)
 
-    def waiting(self, common: RunningQuery) -> dict[int, int]:
-        """How many changes wait for each member."""
-        common.publish()
-        members = common.members
-        since = min((member.changelog.copied_to for member in members.values()), default=common.at)
-        counts: dict[int, int] = {}
-        while since < common.at:
-            changes, upto = common.changelog.read_some(since, common.at, _A_PIECE)
-            instants, whose = changes.column(0).cast(pa.int64()).to_numpy(), changes.column(changes.num_columns - 1).to_numpy()
-            after = np.array([members[number].changelog.copied_to if number in members else common.at for number in np.unique(whose)])
-            kept = whose[instants > after[np.searchsorted(np.unique(whose), whose)]]
-            for number, count in zip(*np.unique(kept, return_counts=True), strict=True):
-                counts[int(number)] = counts.get(int(number), 0) + int(count)
-            since = upto
+    def waiting(self) -> dict[str, int]:
+        """How many changes of rows have not come over to each member, by name."""
+        counts: Counter[str] = Counter()
+        for common in self.commons:
+            for member, number in self._waiting_in(common):
+                counts[member.name] += number
         return counts
+
+    def _waiting_in(self, common: RunningQuery) -> Iterator[tuple[RunningQuery, int]]:
+        with self._standing.lock:
+            common.publish()
+            since, end = self._behind(common), common.at
+        while since < end:
+            changes, upto = common.changelog.read_some(since, end, _A_PIECE)
+            instants, whose = changes.column(0).cast(pa.int64()).to_numpy(), changes.column(changes.num_columns - 1).to_numpy()
+            order = np.lexsort((instants, whose))
+            numbers, starts = np.unique(whose[order], return_index=True)
+            for number, own in zip(numbers.tolist(), np.split(instants[order], starts[1:]), strict=True):
+                member = common.members.get(number)
+                if member is not None:
+                    yield member, len(own) - int(np.searchsorted(own, member.changelog.copied_to, "right"))
+            since = upto
+
+    def _behind(self, common: RunningQuery) -> Micros:
+        """Every member has its changes up to here."""
+        return min((member.changelog.copied_to for member in common.members.values()), default=common.at)
 
 
 def _told(changes: SignedBatch, kind: Kind) -> SignedBatch:

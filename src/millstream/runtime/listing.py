@@ -58,6 +58,7 @@ def list_relations(catalog: Catalog, pulls: Pulls) -> pa.Table:
 def list_queries(engine: Engine) -> pa.Table:
     queries = engine.stands.visible()
     standing = [engine.standing(query) for query in queries]
+    waiting = engine.families.waiting()
     return pa.table(
         {
             "name": pa.array([query.name for query in queries], pa.string()),
@@ -65,7 +66,7 @@ def list_queries(engine: Engine) -> pa.Table:
             "state": pa.array([state for state, _ in standing], pa.string()),
             "frontier": pa.array([_instant(query.at) for query in queries], pa.string()),
             "complete_from": pa.array([_complete_from(query) for query in queries], pa.string()),
-            "changes": pa.array([_changes(query) for query in queries], pa.int64()),
+            "changes": pa.array([_changes(query) + waiting.get(query.name, 0) for query in queries], pa.int64()),
             "reason": pa.array([reason for _, reason in standing], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
         }
