@@ -19,6 +19,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from millstream.core.instant import Micros, format_duration
 from millstream.core.schema import Schema
 from millstream.plan.logical import AggregateCall, JoinKey, Match, SetKind, SourceKind
 from millstream.plan.ordering import OverCall, SortKey
@@ -94,6 +95,34 @@ RowWiseStep = FilterStep | ProjectStep
 
 
 @dataclass(frozen=True)
+class PartialCall:
+    """`name` := function(argument) over the rows of a pane; there is no argument for count."""
+
+    name: str
+    function: Literal["count", "sum", "min", "max"]
+    argument: str | None
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Panes:
+    """Rows of a stream, added up over each span of `slide_us` before they enter a window that moves by as much.
+
+    For each group, one row or more, with the timestamp of the last instant of the span: when it enters the window, and when it leaves,
+    so would have all rows that it stands for.
+    """
+
+    slide_us: Micros
+    keys: tuple[str, ...]
+    calls: tuple[PartialCall, ...]
+    rows: Schema  # what is added up
+
+    def __str__(self) -> str:
+        calls = ", ".join(f"{call.function}({call.argument or '*'}) AS {call.name}" for call in self.calls)
+        return f"{calls}{' by ' + ', '.join(self.keys) if self.keys else ''} over each {format_duration(self.slide_us)}"
+
+
+@dataclass(frozen=True)
 class SourceExec:
     """What a log tells: rows that arrive (of a stream, of a query that gives one), or changes of a relation."""
 
@@ -102,10 +131,11 @@ class SourceExec:
     retracts: bool
     columns: tuple[tuple[str, str, pa.DataType], ...]  # (column in the log, name in the plan, its type there)
     prefix: tuple[RowWiseStep, ...]
-    schema: Schema  # after the prefix
+    schema: Schema  # after the prefix, and after what is made of panes
     distribution: Distribution
     split_at_ingest: bool  # the log's own buckets already are this distribution
     ties_by_value: bool = False  # rows of one instant come in the order of their values, where their log knows no other
+    panes: Panes | None = None  # what is made of the rows after the prefix, in each bucket
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ from millstream.plan.physical import (
     WindowExec,
     receives,
 )
+from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
 from millstream.plan.rules.prune_columns import prune_columns
 from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
@@ -96,17 +97,21 @@ _ENDS: dict[Expiry, Ends | None] = {
 }
 
 
-def plan_physical(query: BoundQuery, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry = DEFAULT_EXPIRY) -> PhysicalPlan:
+def plan_physical(
+    query: BoundQuery, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry = DEFAULT_EXPIRY,
+    *, rules_off: frozenset[str] = frozenset(),
+) -> PhysicalPlan:  # fmt: skip
     """`partition_by` says for each stream by which of its columns the log is split at ingest (none: it is not)."""
-    planner = _Planner(partition_by, expiry)
+    planner = _Planner(partition_by, expiry, by_panes=aggregate_by_panes.__name__ not in rules_off)
     placed = planner.root(query.plan)
     fragments = (*planner.fragments, Fragment(_stage(placed.node, planner.fragments), placed.node, None))
     return PhysicalPlan(fragments, placed.append_only)
 
 
 class _Planner:
-    def __init__(self, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry) -> None:
+    def __init__(self, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry, *, by_panes: bool) -> None:
         self.partition_by = partition_by
+        self._by_panes = by_panes
         self._ends = _ENDS[expiry]
         # who learns the time from arrivals must see all of them, or answers would depend on the number of buckets
         self._by_input = expiry == "input_triggered"
@@ -179,7 +184,9 @@ class _Planner:
     def _aggregate(self, plan: Aggregate) -> _Placed:
         below = self._meet(self._place(plan.input), plan.keys)
         spread = below.distribution if plan.keys else Single()
-        return _Placed(AggregateExec(below.node, plan.keys, plan.calls, plan.schema), spread, netted=True, append_only=False)
+        whole = AggregateExec(below.node, plan.keys, plan.calls, plan.schema)
+        node = aggregate_by_panes(whole) if self._by_panes else whole
+        return _Placed(node, spread, netted=isinstance(node, AggregateExec), append_only=False)
 
     def _over(self, plan: Over) -> _Placed:
         below = self._meet(self._place(plan.input), plan.partition_by)

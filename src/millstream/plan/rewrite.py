@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millstream.plan.logical import Plan, children, with_children
+from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.drop_padded_rows import drop_padded_rows
 from millstream.plan.rules.fold_constants import fold_constants
@@ -41,7 +42,8 @@ NODE_RULES: tuple[Rule, ...] = (
 PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
 """In order, over the whole plan, after the others; then everything once more."""
 
-RULES: dict[str, Rule] = {rule.__name__: rule for rule in (*NODE_RULES, *PLAN_RULES)}
+RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RULES, aggregate_by_panes))
+"""All that can be switched off; the last one is the planner's."""
 
 
 def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:

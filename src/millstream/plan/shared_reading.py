@@ -80,7 +80,7 @@ def reading_of(source: SourceExec) -> Reading | None:
     if source.retracts or any(step.calls for step in source.prefix):
         return None
     picked = _picked(source)
-    if picked is None or source.ties_by_value:
+    if picked is None or source.ties_by_value or source.panes is not None:
         return Reading(source, tuple((one.name, one.type) for one in source.schema), (), picked_as_is(source))
     named = {name: log for log, name in picked}
     types = {log: type_ for log, _, type_ in source.columns}

@@ -46,4 +46,6 @@ def compile_query(
     bound = replace(bound, plan=with_differences(bound.plan)) if by_input else bound
     rewritten = rewrite(bound.plan, off=rules_off | MOVE_ARRIVALS if by_input else rules_off)
     partition_by = {stream.name: stream.partition_by for stream in catalog.streams}
-    return Compiled(bound, rewritten, plan_physical(replace(bound, plan=rewritten), partition_by, expiry or DEFAULT_EXPIRY))
+    return Compiled(
+        bound, rewritten, plan_physical(replace(bound, plan=rewritten), partition_by, expiry or DEFAULT_EXPIRY, rules_off=rules_off)
+    )

@@ -102,9 +102,18 @@ class SourceStore:
         if frontier > self.at:
             released = self._pending.release(frontier)
             self.at = frontier
-            if len(released):
-                self._segments.append(_Segment(released))
-                self._join_small()
+            self._append(released)
+
+    def _append(self, rows: SignedBatch) -> None:
+        """Behind all others."""
+        if len(rows):
+            self._segments.append(_Segment(rows))
+            self._join_small()
+
+    def _put_before(self, rows: SignedBatch) -> None:
+        """In front of all others."""
+        if len(rows):
+            self._segments.insert(0, _Segment(rows))
 
     # --- what is read
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from millstream.plan.physical import SourceExec
 from millstream.plan.shared_reading import Picked, picked_as_is, reading_of
 from millstream.runtime.messages import FragmentTask, SourceFeed, StageTask, StoreSize
+from millstream.runtime.pane_store import PaneStore
 from millstream.runtime.source_store import Read, SourceStore, StoreReader
 
 
@@ -24,7 +25,7 @@ class Stores:
         # one that nobody reads any more may be of a stream that was dropped and made again
         store = next((store for store in known if feed.store is not None and store.readers and store.admits(feed, columns)), None)
         if store is None:
-            store = SourceStore(feed.read, feed.since)
+            store = SourceStore(feed.read, feed.since) if feed.read.panes is None else PaneStore(feed.read, feed.since)
             known.append(store)
         store.extend(feed, columns, read)
         return StoreReader(store, picked, source.schema, feed, (fragment.incarnation, fragment.number))

@@ -336,6 +336,8 @@ class TickRun:
     def _feed(self, span: Span, source: SourceExec, splits: dict[str, tuple[str, ...]]) -> SourceFeed:
         after, upto = span.after[source.name], span.fed[source.name]
         shared = self._shared.of(spread_over(source, span.query.buckets))
+        if source.panes is not None and span.query.ignores_before > NEVER_BEFORE:
+            shared = None  # of a pane in which it began it has less than others
         # queries with other numbers of buckets have other rows in each
         read, store = (source, None) if shared is None else (shared.read, f"{shared.name}-{span.query.buckets}")
         files = splits.get(_split_name(span, read))
