@@ -12,7 +12,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed
+from millstream.core.errors import MillstreamError, OutOfMemory, QueryFailed, StorageFailed
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import Instants, SignedBatch, concat
 from millstream.operators.call_limit import PROCESS
@@ -48,7 +48,7 @@ from millstream.runtime.source_store import StoreReader
 from millstream.runtime.stores import Stores
 from millstream.runtime.substeps import MOST_ROWS, substeps
 from millstream.runtime.warm_up import warm_up
-from millstream.state.changelog import write_output
+from millstream.state.output_file import sync_outputs, write_output
 from millstream.state.snapshot import load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,8 @@ class Worker:
 
     def run_stage(self, task: StageTask) -> StageResult:
         self._forget_dead(task)
-        results = tuple(self._guarded(task, fragment) for fragment in task.fragments if fragment.runs_in(task.bucket))
+        here = [fragment for fragment in task.fragments if fragment.runs_in(task.bucket)]
+        results = _made_durable([(fragment, self._guarded(task, fragment)) for fragment in here])
         self._stores.trim(task.bucket)
         return StageResult(task.bucket, results, os.getpid(), self._stores.sizes(task.bucket))
 
@@ -217,7 +218,7 @@ class Worker:
             return replace(result, exchange=path, released=count_released([], late, fragment.released_upto))
         if changes and fragment.emit == "net":
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
-        output = write_output(fragment.output_dir, changes, fragment.output_columns) if changes else None
+        output = write_output(fragment.output_dir, changes, fragment.output_columns, sync=False) if changes else None
         return replace(result, output=output, released=count_released(changes, late, fragment.released_upto))
 
     def _forget_dead(self, task: StageTask) -> None:
@@ -228,6 +229,19 @@ class Worker:
         cache = self._caches.pop(key, None)
         if cache is not None:
             cache.leave()
+
+
+def _made_durable(results: Sequence[tuple[FragmentTask, FragmentResult]]) -> tuple[FragmentResult, ...]:
+    """All outputs at once, at the end: one after the other they would take most of the time where there are many queries.
+
+    A result that is given again is made durable again: the task that gave it first may not have come so far.
+    """
+    paths = [Path(fragment.output_dir) / result.output.path for fragment, result in results if result.output is not None]
+    try:
+        sync_outputs(paths)
+    except StorageFailed as error:
+        return tuple(replace(result, error=error) if result.output is not None else result for _, result in results)
+    return tuple(result for _, result in results)
 
 
 def snapshot_file(stem: str, fragment: int, bucket: int) -> Path:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from millstream.state.parquet_file import read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
 INSTANT, DIFF = "instant", "diff"
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,10 @@ def output_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns: Sequence[str] | None = None) -> OutputFile:
-    """Writes changes, instants in order, no batch empty, under a name of their own, durable on return.
+def write_output(
+    directory: str | Path, batches: Sequence[SignedBatch], columns: Sequence[str] | None = None, *, sync: bool = True
+) -> OutputFile:
+    """Writes changes, instants in order, no batch empty, under a name of their own, durable on return unless `sync_outputs` is to do it.
 
     `columns` come from `output_columns`.
     """
@@ -56,10 +61,21 @@ def write_output(directory: str | Path, batches: Sequence[SignedBatch], columns:
     rows = pa.concat_tables([_with_time(batch, [INSTANT, DIFF, *names]) for batch in batches])
     fault_point("output.before_write")
     path, size = write_parquet(Path(directory), rows, statistics=(INSTANT,))
-    with writing(Path(directory) / path):
-        sync_file(Path(directory) / path)
-    fault_point("output.after_write")
+    if sync:
+        sync_outputs([Path(directory) / path])
     return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
+
+
+def sync_outputs(paths: Sequence[Path]) -> None:
+    """Makes files durable, several at a time: a file system that is asked by many at once does it for all of them together."""
+    with ThreadPoolExecutor(min(len(paths), _AT_ONCE)) if len(paths) > 1 else nullcontext() as pool:
+        for _ in map(_sync, paths) if pool is None else pool.map(_sync, paths):
+            fault_point("output.after_write")
+
+
+def _sync(path: Path) -> None:
+    with writing(path):
+        sync_file(path)
 
 
 def _with_time(batch: SignedBatch, names: list[str]) -> pa.Table:
