@@ -24,9 +24,8 @@ SETUP = [
     "CREATE STREAM t (ts TIMESTAMP, k STRING, w INT) TIMESTAMP BY ts",
     "CREATE RELATION r (k STRING, name STRING)",
 ]
-BASE = {
-    name: f"SELECT k, count(*) AS n FROM s [RANGE 3 SECONDS] GROUP BY k HAVING count(*) > {least}" for name, least in [("x", 0), ("y", 1)]
-}
+_FEW = "SELECT k, count(*) AS n FROM s [RANGE 3 SECONDS] GROUP BY k HAVING count(*) > {}"
+BASE = {"x": _FEW.format(0), "y": _FEW.format(1), "z": "SELECT a.k, b.w FROM s [RANGE 3 SECONDS] a, t [RANGE 4 SECONDS] b WHERE a.k = b.k"}
 
 SHAPES = {
     "having": "SELECT k, count(*) AS n, avg(v) AS a FROM s [{w}] GROUP BY k HAVING count(*) > {n}",
@@ -159,20 +158,29 @@ def _sorted(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
-    first=st.lists(CREATION, max_size=4), actions=ACTIONS, buckets=st.integers(1, 2), share_windows=st.booleans(),
+    first=st.lists(CREATION, max_size=4), rows=ROWS, actions=ACTIONS, buckets=st.integers(1, 2), share_windows=st.booleans(),
     scheduler=st.sampled_from(["fifo", "round_robin", "greedy", "chain"]), rows_a_step=st.sampled_from([1, 3, 1000]),
     ticks=st.sampled_from([2, 300]), much=st.sampled_from([10, 500_000]),
 )  # fmt: skip
 def test_sharing_changes_no_answer(
-    first: list[Any], actions: list[Any], buckets: int, share_windows: bool, scheduler: str, rows_a_step: int, ticks: int, much: int
+    first: list[Any],
+    rows: list[Any],
+    actions: list[Any],
+    buckets: int,
+    share_windows: bool,
+    scheduler: str,
+    rows_a_step: int,
+    ticks: int,
+    much: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         patch.setattr(rounds, "SNAPSHOT_TICKS", ticks)
         patch.setattr(engine, "MANY_ROWS", much)
         both = Both((one, other), buckets, share_windows, scheduler, rows_a_step)
-        for kind, *given_ in [*first, *actions]:
+        fill = [("insert", "s", rows), ("insert", "t", rows), ("flush",)]
+        for kind, *given_ in [*first, *fill, *fill, *actions]:
             match kind:
                 case "insert":
                     both.insert(*given_)
