@@ -93,12 +93,13 @@ def _over_columns(function: PythonFunction) -> Callable[..., pa.Array]:
 
 def open_inline(
     path: str | Path, *, buckets: int = 2, runner: InlineRunner | None = None, rules_off: Iterable[str] = (),
-    scheduler: SchedulerName = "fifo", expiry: Expiry = DEFAULT_EXPIRY, share_windows: bool = True, clock: Clock | None = None,
-    share_selections: bool = True, sys_interval: float | None = 1.0, location: Location | None = None,
+    scheduler: SchedulerName = "fifo", expiry: Expiry = DEFAULT_EXPIRY, share_windows: bool = True, share_selections: bool = True,
+    share_subplans: bool = True, clock: Clock | None = None, sys_interval: float | None = 1.0, location: Location | None = None,
 ) -> Database:  # fmt: skip
     return Database(
         location or Location.open(path, buckets=buckets), runner or InlineRunner(), rules_off=rules_off, scheduler=scheduler, expiry=expiry,
-        share_windows=share_windows, share_selections=share_selections, clock=clock, sys_interval=sys_interval,
+        share_windows=share_windows, share_selections=share_selections, share_subplans=share_subplans, clock=clock,
+        sys_interval=sys_interval,
     )  # fmt: skip
 
 

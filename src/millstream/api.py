@@ -53,6 +53,7 @@ from millstream.runtime.proxies import PushSource
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.sharing import SharedPart
 from millstream.runtime.statements import Statements
 from millstream.runtime.statistics import query_statistics
 from millstream.runtime.store_use import StoreUse
@@ -109,6 +110,7 @@ def connect(
     sys_interval: float | None = DEFAULT_SYS_INTERVAL,
     share_windows: bool = True,
     share_selections: bool = True,
+    share_subplans: bool = True,
 ) -> Database:
     """Open the database at `location`, or a temporary one, on embedded Spark or on a session of your own.
 
@@ -122,6 +124,7 @@ def connect(
     there are none.  Where ticks happen only in `flush`, each `flush` reports.
     `share_windows=False` lets each query keep the rows of its windows for itself; answers are the same, in more memory.
     `share_selections=False` lets each selection run by itself, however many there are; answers are the same, only slower.
+    `share_subplans=False` lets each query run all of its operators for itself; answers are the same, with more work.
     """
     _check_options(location, buckets)
     _check_interval("tick_interval", tick_interval, "With None ticks happen only in flush.")
@@ -143,6 +146,7 @@ def connect(
             place, runner, spark=session, tick_interval=tick_interval, temporary=temporary, rules_off=rules_off,
             scheduler=scheduler, expiry=expiry, sys_interval=sys_interval, share_windows=share_windows,
             share_selections=share_selections,
+            share_subplans=share_subplans,
         )  # fmt: skip
     except BaseException:
         place.close()
@@ -189,13 +193,17 @@ class Database:
         sys_interval: float | None = DEFAULT_SYS_INTERVAL,
         share_windows: bool = True,
         share_selections: bool = True,
+        share_subplans: bool = True,
         clock: Clock | None = None,
     ) -> None:
         self._location = location
         self._temporary = temporary
         # whoever says when to tick, says with it when to report
         reports = sys_interval if tick_interval or sys_interval is None else 0.0
-        self._engine = Engine(location, runner, scheduler, clock, reports, share_windows=share_windows, share_selections=share_selections)
+        self._engine = Engine(
+            location, runner, scheduler, clock, reports,
+            share_windows=share_windows, share_selections=share_selections, share_subplans=share_subplans,
+        )  # fmt: skip
         self._ticker = Ticker(self._engine, tick_interval, self._in_the_background)
         self._sources = Sources(spark, self._engine.streams, location, self._ticker.wake) if spark is not None else None
         self._engine.pulls.answered = self._ticker.wake
@@ -256,6 +264,11 @@ class Database:
         """The rows of streams that workers keep for windows, as of the last tick: one for all queries that share them."""
         self._check_open()
         return self._engine.stores()
+
+    def sharing(self) -> list[SharedPart]:
+        """What runs once, or is kept once, for several queries, as of the last tick."""
+        self._check_open()
+        return self._engine.sharing()
 
     def tick_seconds(self) -> list[float]:
         """How long each of the last ticks took, up to a thousand of them."""

@@ -3,7 +3,7 @@
 What a run is given besides actions must never change an answer: the number of buckets, how many rows go into
 a step and how many pairs into a piece of it, whether a map stage splits the rows, which rewrite rules are off, in which order
 operators run and for how many rows, how they learn that rows have left their windows, from how many pairs on a join tells it itself, and
-whether windows share their rows.
+whether windows share their rows and queries their operators.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Engine:
     expiry: Expiry
     most_ending: int
     share_windows: bool
+    share_subplans: bool
 
 
 EXACT_EXPIRIES: tuple[Expiry, ...] = ("negative", "time_message", "piggyback", "piggyback")
@@ -58,6 +59,7 @@ def engines() -> st.SearchStrategy[Engine]:
         expiry=st.sampled_from(EXACT_EXPIRIES),
         most_ending=st.sampled_from([0, 3, 20, 1000, 1000]),
         share_windows=st.booleans(),
+        share_subplans=st.booleans(),
     )
 
 
@@ -94,7 +96,7 @@ class Run:
         return open_inline(
             self._directory, buckets=self._buckets, runner=self._runner, rules_off=engine.rules_off, scheduler=engine.scheduler,
             expiry=engine.expiry,
-            share_windows=engine.share_windows,
+            share_windows=engine.share_windows, share_subplans=engine.share_subplans,
         )  # fmt: skip
 
 

@@ -21,7 +21,8 @@ from millstream.plan.shared_reading import SharedSources
 from millstream.plan.window import RowsWindow, WindowSpec
 from millstream.runtime.messages import FragmentTask, SourceFeed, StageTask
 from millstream.runtime.nodes import Profile
-from millstream.runtime.source_store import SourceStore, StoreReader
+from millstream.runtime.source_store import SourceStore
+from millstream.runtime.store_reader import StoreReader
 from millstream.runtime.stores import Stores
 
 COLUMNS = ("a", "b", "c")

@@ -26,7 +26,7 @@ from millstream.language.statements import CreateQuery, Describe, Drop, Explain,
 from millstream.language.strict_parser import SyntaxFailure
 
 _KINDS: dict[str, Kind] = {"STREAM": "stream", "RELATION": "relation", "QUERY": "query", "SINK": "sink"}
-_PLURALS: dict[str, Kinds] = {"STREAMS": "streams", "RELATIONS": "relations", "QUERIES": "queries", "SINKS": "sinks"}
+_PLURALS: dict[str, Kinds] = {"STREAMS": "streams", "RELATIONS": "relations", "QUERIES": "queries", "SINKS": "sinks", "SHARING": "sharing"}
 _OPENING_WORDS = ("SELECT", "WITH", "CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
 _QUERY_WORDS = (
     "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER",
@@ -162,7 +162,7 @@ def _drop(cursor: Cursor, parser: CqlParser) -> Drop:
 
 
 def _show(cursor: Cursor, parser: CqlParser) -> Show:
-    wanted = "STREAMS, RELATIONS, QUERIES or SINKS"
+    wanted = "STREAMS, RELATIONS, QUERIES, SINKS or SHARING"
     refuse_tables(cursor, "SHOW", wanted)
     return Show(cursor.choose(_PLURALS, wanted), text=cursor.sql)
 

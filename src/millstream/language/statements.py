@@ -21,7 +21,7 @@ from millstream.plan.expiry import Expiry
 from millstream.plan.rate import Rate
 
 Kind = Literal["stream", "relation", "query", "sink"]
-Kinds = Literal["streams", "relations", "queries", "sinks"]
+Kinds = Literal["streams", "relations", "queries", "sinks", "sharing"]
 Start = Literal["now"] | Micros
 """From where on a query answers that is created late: see semantics.md."""
 OnError = Literal["reject", "fail"]

@@ -8,7 +8,7 @@ Logical plan                         Physical plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from millstream.core.schema import type_name
 from millstream.plan.logical import (
@@ -64,7 +64,8 @@ from millstream.plan.physical import (
 )
 
 
-def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan) -> str:
+def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan, shared: Sequence[Mapping[Exec, Sequence[str]]] = ()) -> str:
+    """`shared`: of each fragment, the parts that other queries have in common with this one, and their names."""
     kind = "stream" if bound.is_stream else "relation"
     columns = ", ".join(f"{name} {type_name(field.type)}" for name, field in zip(bound.names, bound.plan.schema, strict=True))
     sections = [f"Answer: a {kind} of ({columns})", "", "Logical plan", *_logical(bound.plan, 1)]
@@ -72,7 +73,7 @@ def explain(bound: BoundQuery, rewritten: Plan, physical: PhysicalPlan) -> str:
         sections += ["", "After the rewrite rules", *_logical(rewritten, 1)]
     sections += ["", "Physical plan"]
     for number, fragment in enumerate(physical.fragments):
-        sections += [f"  stage {fragment.stage}, {_placement(fragment)}", *_physical(fragment.root, 2)]
+        sections += [f"  stage {fragment.stage}, {_placement(fragment)}", *_physical(fragment.root, 2, shared[number] if shared else {})]
         sections.append(f"    => {'the changelog' if fragment.sends is None else f'exchanged {fragment.sends}, as fragment {number}'}")
     return "\n".join(sections)
 
@@ -121,14 +122,14 @@ def _placement(fragment: Fragment) -> str:
     return "in bucket 0 only" if fragment.single else "in every bucket"
 
 
-def _physical(node: Exec, depth: int) -> list[str]:
-    lines = ["  " * depth + describe(node)]
+def _physical(node: Exec, depth: int, shared: Mapping[Exec, Sequence[str]]) -> list[str]:
+    lines = ["  " * depth + describe(node) + (f", shared with {', '.join(shared[node])}" if node in shared else "")]
     if isinstance(node, SourceExec):
         lines += ["  " * (depth + 1) + line for step in reversed(node.prefix) for line in (_describe_step(step), *_calls(step))]
     if isinstance(node, FilterExec | ProjectExec):
         lines += ["  " * (depth + 1) + line for line in _calls(node)]
     for child in inputs(node):
-        lines += _physical(child, depth + 1)
+        lines += _physical(child, depth + 1, shared)
     return lines
 
 

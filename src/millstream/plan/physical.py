@@ -377,6 +377,13 @@ def leaves(node: Exec) -> tuple[SourceExec | ReceiveExec, ...]:
     return tuple(dict.fromkeys(leaf for child in inputs(node) for leaf in leaves(child)))
 
 
+def in_order(node: Exec) -> tuple[Exec, ...]:
+    """The operators of a fragment, each once, behind those that it reads: so circuits are built, and so snapshots number them."""
+    if isinstance(node, SourceExec | ReceiveExec):
+        return ()
+    return tuple(dict.fromkeys((*(part for child in inputs(node) for part in in_order(child)), node)))
+
+
 def sources(node: Exec) -> tuple[SourceExec, ...]:
     return tuple(leaf for leaf in leaves(node) if isinstance(leaf, SourceExec))
 
@@ -392,10 +399,10 @@ def windows(node: Exec) -> tuple[WindowSpec, ...]:
 
 def keeps_nothing(plan: PhysicalPlan) -> bool:
     """Whether every row goes its way alone, and for ever: then what it gives does not depend on those before."""
-    return all(_keeps_nothing(fragment.root) for fragment in plan.fragments)
+    return all(rows_go_alone(fragment.root) for fragment in plan.fragments)
 
 
-def _keeps_nothing(node: Exec) -> bool:
+def rows_go_alone(node: Exec) -> bool:
     match node:
         case WindowExec():
             alone = node.spec.grows_only and isinstance(node.spec, TimeWindow) and node.spec.enters_on_arrival
@@ -403,7 +410,7 @@ def _keeps_nothing(node: Exec) -> bool:
             alone = not node.retracts
         case _:
             alone = isinstance(node, ReceiveExec | FilterExec | ProjectExec | MatchExec | UnionExec)
-    return alone and all(map(_keeps_nothing, inputs(node)))
+    return alone and all(map(rows_go_alone, inputs(node)))
 
 
 def learns_by_input(node: Exec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -12,7 +13,7 @@ from millstream.language.catalog import Catalog
 from millstream.plan.expiry import DEFAULT_EXPIRY, MOVE_ARRIVALS, Expiry
 from millstream.plan.explain import explain
 from millstream.plan.logical import BoundQuery, Plan, with_differences
-from millstream.plan.physical import PhysicalPlan
+from millstream.plan.physical import Exec, PhysicalPlan
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
 from millstream.runtime.running_query import answer_fields
@@ -34,8 +35,9 @@ class Compiled:
         """The answer's columns as its changelog names them."""
         return output_columns([field.name for field in self.fields])
 
-    def explain(self) -> str:
-        return explain(self.bound, self.rewritten, self.physical)
+    def explain(self, shared: Sequence[Mapping[Exec, Sequence[str]]] = ()) -> str:
+        """`shared`: of each fragment, the parts that standing queries have already, and their names."""
+        return explain(self.bound, self.rewritten, self.physical, shared)
 
 
 def compile_query(

@@ -17,7 +17,8 @@ import pyarrow as pa
 from millstream.core.errors import ClusterFailed, InstantPassed, MillstreamError, NotSupported, StorageFailed
 from millstream.core.instant import NEVER_BEFORE, Micros, format_instant
 from millstream.plan.logical import BoundQuery
-from millstream.plan.physical import PhysicalPlan, SourceExec, contents_fragment, functions, keeps_nothing
+from millstream.plan.physical import Exec, PhysicalPlan, SourceExec, contents_fragment, functions, keeps_nothing
+from millstream.plan.shared_subplans import found_in
 from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
@@ -29,6 +30,7 @@ from millstream.runtime.rounds import Rounds, TickReport
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, Switch, Terms, answer_fields, inputs_of
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.sharing import SharedPart, shared_rows
 from millstream.runtime.standing import Standing
 from millstream.runtime.store_use import StoreUse
 from millstream.runtime.switching import after_switch, difference
@@ -52,7 +54,7 @@ HEAVY_ROUNDS = 3
 class Engine:
     def __init__(
         self, location: Location, runner: Runner, scheduler: SchedulerName = "fifo", clock: Clock | None = None,
-        sys_interval: float | None = 0.0, *, share_windows: bool = True, share_selections: bool = True,
+        sys_interval: float | None = 0.0, *, share_windows: bool = True, share_selections: bool = True, share_subplans: bool = True,
     ) -> None:  # fmt: skip
         self.location = location
         self.runner = runner
@@ -60,7 +62,8 @@ class Engine:
         self.streams, self.system, self.relations = self.stands.streams, self.stands.system, self.stands.relations
         self.queries, self.lock, self.committed = self.stands.queries, self.stands.lock, self.stands.committed
         self.pulls = Pulls(self.relations, self.lock, self.stands.clock, self.stands.first_told)
-        self.rounds = Rounds(self.stands, runner, scheduler, share_windows=share_windows)
+        self.shares_subplans = share_subplans
+        self.rounds = Rounds(self.stands, runner, scheduler, share_windows=share_windows, share_subplans=share_subplans)
         self._upkeep = Upkeep(self.stands)
         self._beside = Beside(self.stands, self.rounds)
         self.families = Families(self, self.stands, self.rounds, on=share_selections)
@@ -464,6 +467,21 @@ class Engine:
     def stores(self) -> list[StoreUse]:
         with self.lock:
             return self.rounds.stores()
+
+    def sharing(self) -> list[SharedPart]:
+        """Operators that run once for several queries, then rows that are kept once for several."""
+        with self.lock:
+            return [*self.rounds.sharing(), *shared_rows(self.rounds.stores())]
+
+    def found_in(self, plan: PhysicalPlan) -> list[dict[Exec, tuple[str, ...]]]:
+        """Of each fragment of a plan: the parts that a query with it would have in common with those that run, and their names."""
+        with self.lock:
+            running = self.stands.running() if self.shares_subplans else []
+            others = {
+                query.name: query.plan for query in running
+                if query.lane == "front" and not query.is_partial and query.ignores_before == NEVER_BEFORE
+            }  # fmt: skip
+            return found_in(plan, others)
 
     def publish(self) -> None:
         """Bring the results' Delta tables up to the last committed tick."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from millstream.runtime.engine import Engine
 from millstream.runtime.feed import Feeds
 from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.sharing import SharedPart
 from millstream.runtime.sinks.sinks import Sinks
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.state.chunk import read_chunk
@@ -69,6 +70,16 @@ def list_queries(engine: Engine) -> pa.Table:
             "changes": pa.array([_changes(query) + waiting.get(query.name, 0) for query in queries], pa.int64()),
             "reason": pa.array([reason for _, reason in standing], pa.string()),
             "sql": pa.array([query.bound.sql for query in queries], pa.string()),
+        }
+    )
+
+
+def list_sharing(parts: Sequence[SharedPart]) -> pa.Table:
+    return pa.table(
+        {
+            "kind": pa.array([part.kind for part in parts], pa.string()),
+            "part": pa.array([part.part for part in parts], pa.string()),
+            "queries": pa.array([", ".join(part.queries) for part in parts], pa.string()),
         }
     )
 

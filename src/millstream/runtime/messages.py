@@ -90,6 +90,7 @@ class FragmentTask:
     wants_contents: bool = False
     released_upto: tuple[Micros, ...] = ()  # output_delay.py: between which instants to count changes
     selections: Selections | None = None
+    together: int | None = None  # equal for the fragments of a stage task that may run in one circuit
 
     def runs_in(self, bucket: int) -> bool:
         return bucket < (1 if self.fragment.single else self.buckets)
@@ -141,11 +142,20 @@ class StoreSize:
 
 
 @dataclass(frozen=True)
+class CommonPart:
+    """A part of plans that a worker runs once for several fragments, as EXPLAIN tells it."""
+
+    part: str
+    users: tuple[tuple[str, int], ...]  # (incarnation, fragment)
+
+
+@dataclass(frozen=True)
 class StageResult:
     bucket: int
     fragments: tuple[FragmentResult, ...]
     worker: int = 0  # process id, for the profile
     stores: tuple[StoreSize, ...] = ()  # all that this worker has for the bucket
+    common: tuple[CommonPart, ...] = ()  # likewise
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,6 @@ class Node(ABC):
         self.state = state
         self.inputs = tuple(inputs)
         self.outputs: list[Queue] = []
-        self.readers: list[int] = []
         self.profile = Profile()
         self._reported = Profile()
         self._reported_put = [0] * len(inputs)

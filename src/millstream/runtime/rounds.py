@@ -27,13 +27,15 @@ from millstream.core.errors import ClusterFailed, StorageFailed
 from millstream.core.instant import NEVER_BEFORE
 from millstream.plan.physical import sources
 from millstream.plan.shared_reading import SharedSources, spread_over
+from millstream.plan.shared_subplans import CommonSubplans
 from millstream.runtime.exchange import read_contents
-from millstream.runtime.messages import Selections, StoreSize
+from millstream.runtime.messages import CommonPart, Selections, StoreSize
 from millstream.runtime.output_delay import releases
 from millstream.runtime.replays import Replays, fail_all, logs_of_each
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import LaneName, RunningQuery, SnapshotRef
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.sharing import SharedPart, shared_parts
 from millstream.runtime.standing import Standing
 from millstream.runtime.store_use import StoreUse, used_stores
 from millstream.runtime.switching import answer_in, with_difference
@@ -68,14 +70,20 @@ class Lane:
     name: LaneName
     runner: Runner
     stores: dict[int, tuple[StoreSize, ...]] = field(default_factory=dict)  # by bucket, as its worker last said
+    common: dict[int, tuple[CommonPart, ...]] = field(default_factory=dict)  # likewise: what runs once for several queries
     to_forget: bool = False  # workers may still keep caches of queries that are not here any more
+
+    def note(self, run: TickRun) -> None:
+        self.stores |= run.stores
+        self.common |= run.common
 
 
 class Rounds:
-    def __init__(self, standing: Standing, runner: Runner, scheduler: SchedulerName, *, share_windows: bool) -> None:
+    def __init__(self, standing: Standing, runner: Runner, scheduler: SchedulerName, *, share_windows: bool, share_subplans: bool) -> None:
         self._standing = standing
         self._scheduler: SchedulerName = scheduler
         self._share_windows = share_windows
+        self._common = CommonSubplans(on=share_subplans)
         self._lanes: dict[LaneName, Lane] = {"front": Lane("front", runner)}
         self._running_beside = threading.Lock()
         self.ticks = TickLog.open(standing.location)
@@ -118,6 +126,11 @@ class Rounds:
         names = {query.incarnation: query.name for query in self._standing.queries.values()}
         return used_stores(chain.from_iterable(chain.from_iterable(lane.stores.values() for lane in self._lanes.values())), names)
 
+    def sharing(self) -> list[SharedPart]:
+        """What runs once for several queries, as of the last round."""
+        names = {query.incarnation: query.name for query in self._standing.queries.values()}
+        return shared_parts(chain.from_iterable(chain.from_iterable(lane.common.values() for lane in self._lanes.values())), names)
+
     # --- a round
 
     def run(self, due: Sequence[RunningQuery], *, snapshot: bool = False) -> TickReport:
@@ -144,7 +157,7 @@ class Rounds:
         try:
             self._forget_dead(lane, run)
             outcomes = self._outcomes(lane, run, due, snapshot=snapshot)
-            lane.stores |= run.stores
+            lane.note(run)
             number = self._commit([outcome for outcome in outcomes if outcome.error is None])
         except (StorageFailed, ClusterFailed):
             run.delete_files()
@@ -230,14 +243,14 @@ class Rounds:
         )
         return TickRun(
             lane.runner, self._standing.location, self._database, self._next_number(), frozenset(query.incarnation for query in live),
-            self._scheduler, SharedSources(read, on=self._share_windows),
+            self._scheduler, SharedSources(read, on=self._share_windows), self._common,
         )  # fmt: skip
 
     def _forget_dead(self, lane: Lane, run: TickRun) -> None:
         if lane.to_forget:
             queries = self._standing.queries.values()
             run.visit(max((query.buckets for query in queries if query.lane == lane.name), default=self._standing.location.buckets))
-            lane.stores |= run.stores
+            lane.note(run)
             lane.to_forget = False
 
     def _next_number(self) -> int:

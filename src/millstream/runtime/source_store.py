@@ -21,20 +21,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.schema import Schema
-from millstream.core.signed_batch import Instants, SignedBatch, concat, merge_by_instant
+from millstream.core.signed_batch import SignedBatch, concat, merge_by_instant
 from millstream.operators.pending import PendingRows
 from millstream.plan.physical import SourceExec
-from millstream.plan.shared_reading import Picked
-from millstream.plan.window import TimeWindow, WindowSpec
 from millstream.runtime.messages import SourceFeed
 from millstream.runtime.nodes import Profile
+
+if TYPE_CHECKING:
+    from millstream.runtime.store_reader import StoreReader
 
 _SMALL = 1 << 14
 """Segments are joined up to this many rows, so that many small ticks do not make many small arrays."""
@@ -212,137 +212,6 @@ class _Segment:
         start = int(np.searchsorted(self.batch.instant, low, side="left")) if self.first < low else 0
         stop = int(np.searchsorted(self.batch.instant, high, side="right")) if self.last > high else len(self.batch)
         return self.batch.slice(start, max(start, stop))
-
-
-class StoreReader:
-    """One source of one fragment: how far it has come, which columns it picks, and the stubs of its windows."""
-
-    def __init__(self, store: SourceStore, picked: Picked, schema: Schema, feed: SourceFeed, owner: tuple[str, int]) -> None:
-        self.owner = owner
-        self._reported = Profile()  # at first: all that was read before it came
-        self.taken = feed.upto
-        self._store = store
-        self._at = max(feed.since - 1, NEVER_BEFORE)
-        self._picked = [column for column, _ in picked]
-        self._schema = schema
-        self._arrow = schema.to_arrow()
-        self._stubs: list[WindowStub] = []
-        self.windows = 0
-        store.readers.add(self)
-
-    def take_in(self, feed: SourceFeed, read: Read) -> None:
-        if feed.upto > self.taken:  # a rebuilt cache has them already
-            self._store.take_in(feed, read)
-            self.taken = feed.upto
-
-    def release(self, frontier: Micros) -> SignedBatch:
-        """The rows that it has not seen yet up to the frontier, by (ts, arrival)."""
-        self._store.advance(frontier)
-        found = self.between(self._at + 1, frontier)
-        self._at = max(self._at, frontier)
-        return concat(found) if found else SignedBatch.empty(self._schema)
-
-    def between(self, low: Micros, high: Micros) -> list[SignedBatch]:
-        return [self._own(batch) for batch in self._store.between(low, high)]
-
-    def first(self, low: Micros, skipped: int, count: int) -> list[SignedBatch]:
-        return [self._own(batch) for batch in self._store.first(low, skipped, count)]
-
-    def window(self, spec: WindowSpec) -> Callable[[], WindowStub]:
-        """How a window gets its stubs: one for rows that have yet to enter it, one for those that are in it."""
-        self.windows += 1
-        return lambda: self._stub(spec)
-
-    def _stub(self, spec: WindowSpec) -> WindowStub:
-        self._stubs.append(WindowStub(self, spec))
-        return self._stubs[-1]
-
-    def leave(self) -> None:
-        self._store.readers.discard(self)
-
-    def news(self) -> Profile:
-        """What the store has read since the last call."""
-        found, self._reported = self._store.did.since(self._reported), replace(self._store.did)
-        return found
-
-    @property
-    def waiting(self) -> int:
-        return self._store.waiting
-
-    @property
-    def bytes(self) -> int:
-        """Its part of what the store keeps: those who read share it equally."""
-        return self._store.bytes // len(self._store.readers)
-
-    @property
-    def needs_from(self) -> Micros:
-        return min([self._at + 1, *(stub.oldest for stub in self._stubs if stub.rows)])
-
-    def _own(self, batch: SignedBatch) -> SignedBatch:
-        columns = [batch.rows.column(name) for name in self._picked]
-        return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._arrow))
-
-
-class WindowStub:
-    """A queue of a window's rows (operators/time_window.py, newest_rows.py) that holds none: a range of rows in a store.
-
-    Timestamps tell which rows are meant, whatever the store does with its segments.  Time windows take and give whole instants; a window
-    by count may have lost the first rows of its oldest instant, which stay in the store until the others have gone as well.
-    """
-
-    def __init__(self, reader: StoreReader, spec: WindowSpec) -> None:
-        self._reader = reader
-        self._spec = spec
-        self.oldest: Micros = NEVER_BEFORE  # no row that it has lies before
-        self._gone = 0  # rows of that instant that it has no more
-        self._newest: Micros = NEVER_BEFORE
-        self.rows = 0
-
-    def append(self, ts: Instants, rows: pa.RecordBatch) -> None:
-        if len(ts):
-            if not self.rows:
-                self.oldest, self._gone = int(ts[0]), 0
-            self._newest = int(ts[-1])
-            self.rows += len(ts)
-
-    def pop_before(self, bound: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
-        if not self.rows or bound <= self.oldest:
-            return []
-        taken = self._between(self.oldest, min(bound - 1, self._newest))
-        self.oldest, self._gone = bound, 0
-        self.rows -= sum(len(ts) for ts, _ in taken)
-        assert (self.rows == 0) == (bound > self._newest), "a store has other rows than its stub was given"
-        return taken
-
-    def pop_first(self, count: int) -> list[tuple[Instants, pa.RecordBatch]]:
-        """So many rows, oldest first: for windows that admit all rows."""
-        if not count:
-            return []
-        taken = self._reader.first(self.oldest, self._gone, count)
-        self.rows -= count
-        if self.rows:
-            [following] = self._reader.first(self.oldest, self._gone + count, 1)
-            oldest = int(following.instant[0])
-            along = sum(len(batch) - int(np.searchsorted(batch.instant, oldest)) for batch in taken)  # of the same instant
-            self.oldest, self._gone = oldest, along + (self._gone if oldest == self.oldest else 0)
-        return [(batch.instant, batch.rows) for batch in taken]
-
-    def to_batch(self, schema: Schema) -> pa.RecordBatch:
-        found = [rows for _, rows in self.chunks()]
-        return pa.concat_batches(found) if found else SignedBatch.empty(schema).rows
-
-    def chunks(self) -> list[tuple[Instants, pa.RecordBatch]]:
-        return self._between(self.oldest, self._newest) if self.rows else []
-
-    def _between(self, low: Micros, high: Micros) -> list[tuple[Instants, pa.RecordBatch]]:
-        found, gone = [], self._gone
-        for batch in self._reader.between(low, high):
-            kept = self._spec.admits(batch.instant) if isinstance(self._spec, TimeWindow) else None
-            batch = batch if kept is None or kept.all() else batch.filter(kept)
-            skipped = min(gone, len(batch))
-            gone -= skipped
-            found.append((batch.instant[skipped:], batch.rows.slice(skipped)))
-        return [(ts, rows) for ts, rows in found if len(ts)]
 
 
 def _first(segment: _Segment) -> Micros:

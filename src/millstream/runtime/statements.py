@@ -38,7 +38,16 @@ from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
 from millstream.runtime.feed import Feeds
-from millstream.runtime.listing import describe, late_rows, list_queries, list_relations, list_sinks, list_streams, rejected_rows
+from millstream.runtime.listing import (
+    describe,
+    late_rows,
+    list_queries,
+    list_relations,
+    list_sharing,
+    list_sinks,
+    list_streams,
+    rejected_rows,
+)
 from millstream.runtime.once import Asked, reads_only_finished, run_once
 from millstream.runtime.past_rows import rows_at
 from millstream.runtime.proxies import Proxies
@@ -120,14 +129,18 @@ class Statements:
                 case ast.Describe():
                     return describe(self.catalog.find(statement.name, statement.place("name"), statement.text))
                 case ast.Explain():
-                    return pa.table({"plan": self._compiled(statement).explain().splitlines()})
+                    return pa.table({"plan": self._explained(statement).splitlines()})
         return None
 
     def explain(self, sql: str) -> str:
         statement = with_default_expiry(parse_one(sql), self._expiry)
         if isinstance(statement, ast.Select | ast.CreateQuery | ast.Explain):
-            return self._compiled(statement).explain()
+            return self._explained(statement)
         raise NotSupported("only a query has a plan", hint="Give a SELECT or a CREATE QUERY.")
+
+    def _explained(self, statement: ast.Select | ast.CreateQuery | ast.Explain) -> str:
+        compiled = self._compiled(statement)
+        return compiled.explain(self._engine.found_in(compiled.physical))
 
     def query(self, name: str) -> RunningQuery:
         entry = self.catalog.query(name)
@@ -508,6 +521,8 @@ class Statements:
                 return list_relations(self.catalog, self._engine.pulls)
             case "queries":
                 return list_queries(self._engine)
+            case "sharing":
+                return list_sharing(self._engine.sharing())
             case _:
                 return list_sinks(self._engine, self.sinks)
 

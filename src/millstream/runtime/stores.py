@@ -6,11 +6,13 @@ existing store can serve founds another of the same name: that costs memory, nev
 
 from __future__ import annotations
 
+from millstream.core.instant import NEVER_BEFORE
 from millstream.plan.physical import SourceExec
 from millstream.plan.shared_reading import Picked, picked_as_is, reading_of
 from millstream.runtime.messages import FragmentTask, SourceFeed, StageTask, StoreSize
 from millstream.runtime.pane_store import PaneStore
-from millstream.runtime.source_store import Read, SourceStore, StoreReader
+from millstream.runtime.source_store import Read, SourceStore
+from millstream.runtime.store_reader import StoreReader
 
 
 class Stores:
@@ -28,7 +30,8 @@ class Stores:
             store = SourceStore(feed.read, feed.since) if feed.read.panes is None else PaneStore(feed.read, feed.since)
             known.append(store)
         store.extend(feed, columns, read)
-        return StoreReader(store, picked, source.schema, feed, (fragment.incarnation, fragment.number))
+        at = max(feed.since - 1, NEVER_BEFORE)
+        return StoreReader(store, picked, source.schema, at, feed.upto, (fragment.incarnation, fragment.number))
 
     def trim(self, bucket: int) -> None:
         """Rows that nobody needs, and stores that nobody reads, are let go."""
@@ -44,7 +47,8 @@ class Stores:
         return tuple(
             StoreSize(
                 store.source, bucket, store.rows, store.bytes,
-                tuple(sorted(reader.owner for reader in store.readers)), sum(reader.windows for reader in store.readers),
+                tuple(sorted(owner for reader in store.readers for owner in reader.owners)),
+                sum(reader.windows for reader in store.readers),
             )
             for (_, place, _), stores in self._stores.items() if place == bucket
             for store in stores

@@ -21,9 +21,21 @@ from typing import Literal, Protocol
 
 from millstream.core.errors import ClusterFailed, MillstreamError
 from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
-from millstream.plan.physical import Single, SourceExec, receives, sources
+from millstream.plan.physical import PhysicalPlan, Single, SourceExec, receives, sources
 from millstream.plan.shared_reading import SharedSources, spread_over
-from millstream.runtime.messages import FragmentResult, FragmentTask, MapTask, Rebuild, Selections, SourceFeed, StageTask, StoreSize
+from millstream.plan.shared_subplans import CommonSubplans
+from millstream.runtime.messages import (
+    CommonPart,
+    FragmentResult,
+    FragmentTask,
+    MapTask,
+    Rebuild,
+    Selections,
+    SourceFeed,
+    StageResult,
+    StageTask,
+    StoreSize,
+)
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
@@ -249,7 +261,7 @@ class TickRun:
 
     def __init__(
         self, runner: Runner, location: Location, database: str, tick: int, live: frozenset[str], scheduler: SchedulerName,
-        shared: SharedSources,
+        shared: SharedSources, common: CommonSubplans,
     ) -> None:  # fmt: skip
         self._runner = runner
         self._location = location
@@ -258,6 +270,9 @@ class TickRun:
         self._live = live
         self._scheduler = scheduler
         self._shared = shared
+        self._common = common
+        self._together: dict[tuple[str, int], int] = {}  # which fragments of these spans may run in one circuit
+        self.common: dict[int, tuple[CommonPart, ...]] = {}  # what runs once in each bucket, after its last task
         self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
         self._outcomes: list[Outcome] = []
         self.exchange_dir = str(location.exchange_dir / str(tick))
@@ -265,6 +280,7 @@ class TickRun:
     def run(self, spans: Sequence[Span]) -> list[Outcome]:
         outcomes = {span.query.incarnation: Outcome(span) for span in spans}
         self._outcomes += outcomes.values()
+        self._together = self._common.together(_alike(spans))
         splits = self._map(spans)
         for stage in range(1, max((span.query.plan.stages for span in spans), default=0) + 1):
             going = [outcome for outcome in outcomes.values() if not outcome.missing and outcome.error is None]
@@ -281,7 +297,8 @@ class TickRun:
     def visit(self, buckets: int) -> None:
         """Nothing to do but to forget whatever lives no more."""
         tasks = [self._stage_task(bucket, ()) for bucket in range(buckets)]
-        self.stores |= {result.bucket: result.stores for result in self._runner.run_stage(tasks)}
+        for result in self._runner.run_stage(tasks):
+            self._note(result)
 
     def _stage_task(self, bucket: int, fragments: tuple[FragmentTask, ...]) -> StageTask:
         return StageTask(self._database, self._tick, bucket, self.exchange_dir, fragments, self._live, self._scheduler)
@@ -297,9 +314,12 @@ class TickRun:
         ]
         by_query = {outcome.span.query.incarnation: outcome for outcome in outcomes}
         for stage_result in self._runner.run_stage(tasks):
-            self.stores[stage_result.bucket] = stage_result.stores
+            self._note(stage_result)
             for result in stage_result.fragments:
                 by_query[result.incarnation].take(result)
+
+    def _note(self, result: StageResult) -> None:
+        self.stores[result.bucket], self.common[result.bucket] = result.stores, result.common
 
     def _fragment_tasks(self, stage: int, outcome: Outcome, splits: dict[str, tuple[str, ...]]) -> list[FragmentTask]:
         span = outcome.span
@@ -329,6 +349,7 @@ class TickRun:
                     wants_contents=span.wants_contents is not None,
                     released_upto=span.releases.upto if span.releases is not None else (),
                     selections=span.selections or query.selections,
+                    together=self._together.get((query.incarnation, number)),
                 )
             )
         return tasks
@@ -402,6 +423,23 @@ class TickRun:
         return [
             MapTask(0, buckets, directory, chunks[low:high], tuple(by_name.items()), self.exchange_dir) for low, high in pairwise(bounds)
         ]
+
+
+def _alike(spans: Sequence[Span]) -> list[list[tuple[str, PhysicalPlan]]]:
+    """Queries whose operators have seen the same and go the same way now.
+
+    The operators of a query that is complete hold what the logs and its instant say, whenever it was created.  Those that read the same
+    streams move together, so that nobody comes and goes with every tick.
+    """
+    found: dict[tuple[object, ...], list[tuple[str, PhysicalPlan]]] = {}
+    for span in spans:
+        query = span.query
+        goes_on = span.rebuild is None and span.wants_contents is None and span.frontier > span.at
+        if goes_on and not query.is_partial and not query.is_switching:
+            moving = frozenset(source.name for source in query.inputs.values() if source.kind != "relation")
+            key = query.buckets, span.at, span.frontier, query.ignores_before, moving
+            found.setdefault(key, []).append((query.incarnation, query.plan))
+    return list(found.values())
 
 
 def _split_name(span: Span, source: SourceExec) -> str:

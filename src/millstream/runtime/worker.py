@@ -12,9 +12,10 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -27,8 +28,10 @@ from millstream.core.signed_batch import Instants, SignedBatch, concat
 from millstream.operators.call_limit import PROCESS
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
-from millstream.plan.physical import ReceiveExec, SourceExec, sources
+from millstream.plan.physical import Exec, ReceiveExec, SourceExec, sources
+from millstream.runtime.caches import Caches
 from millstream.runtime.circuit import Circuit
+from millstream.runtime.common_circuit import CommonCircuit, FragmentCache
 from millstream.runtime.exchange import ArrivedRows, read_changes, write_changes, write_contents, write_rows
 from millstream.runtime.messages import (
     FragmentResult,
@@ -36,7 +39,6 @@ from millstream.runtime.messages import (
     MapResult,
     MapTask,
     Rebuild,
-    Selections,
     StageResult,
     StageTask,
 )
@@ -44,44 +46,16 @@ from millstream.runtime.output_delay import count_released
 from millstream.runtime.results import net_rows
 from millstream.runtime.schedulers import new_scheduler
 from millstream.runtime.source_reader import FeedReader, split_chunk
-from millstream.runtime.source_store import StoreReader
+from millstream.runtime.store_reader import StoreReader
 from millstream.runtime.stores import Stores
-from millstream.runtime.substeps import MOST_ROWS, substeps
+from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.warm_up import warm_up
 from millstream.state.output_file import sync_outputs, write_output
 from millstream.state.snapshot import load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
 
-_Key = tuple[str, str, int, int]
-"""Database, incarnation of the query, fragment, bucket."""
-
-
-class FragmentCache:
-    """One fragment of one query in one bucket: its circuit, where it reads its sources, and where it is."""
-
-    def __init__(self, task: FragmentTask, circuit: Circuit, readers: Mapping[SourceExec, StoreReader]) -> None:
-        self.circuit = circuit
-        self.readers = readers
-        self.at = task.at
-        self.done: tuple[int, FragmentTask, FragmentResult] | None = None
-        self._selections: Selections | None = None
-
-    def can_take(self, task: FragmentTask) -> bool:
-        """The task goes on exactly where this cache is."""
-        taken = [reader.taken for reader in self.readers.values()]
-        return self.at == task.at and all(feed.after == n or feed.upto <= n for feed, n in zip(task.feeds, taken, strict=True))
-
-    def want(self, selections: Selections | None) -> None:
-        if selections is None or selections == self._selections:
-            return
-        same = self._selections is not None and self._selections.version == selections.version
-        self.circuit.want(None if same else selections.wanted, selections.only)
-        self._selections = selections
-
-    def leave(self) -> None:
-        for reader in self.readers.values():
-            reader.leave()
+_Work = Callable[[StageTask, FragmentTask], FragmentResult | None]
 
 
 class Worker:
@@ -96,15 +70,25 @@ class Worker:
         self._rows_a_step = rows_a_step
         self._pairs_a_piece = pairs_a_piece
         self._evaluator = Evaluator()
-        self._caches: dict[_Key, FragmentCache] = {}
+        self._caches = Caches()
         self._stores = Stores()
 
     def run_stage(self, task: StageTask) -> StageResult:
-        self._forget_dead(task)
-        here = [fragment for fragment in task.fragments if fragment.runs_in(task.bucket)]
-        results = _made_durable([(fragment, self._guarded(task, fragment)) for fragment in here])
+        self._caches.forget_dead(task)
+        self._caches.arrange(task, partial(self._new_circuit, task))
+        mine = [fragment for fragment in task.fragments if fragment.runs_in(task.bucket)]
+        # all have their rows before the first goes on: its circuit may be that of others
+        fed = [self._guarded(task, fragment, self._fed) for fragment in mine]
+        results: list[tuple[FragmentTask, FragmentResult]] = []
+        for fragment, (result, seconds) in zip(mine, fed, strict=True):
+            if result is None:
+                result, more = self._guarded(task, fragment, self._run)
+                assert result is not None
+                seconds += more
+            results.append((fragment, replace(result, seconds=result.seconds + seconds)))
         self._stores.trim(task.bucket)
-        return StageResult(task.bucket, results, os.getpid(), self._stores.sizes(task.bucket))
+        stores, common = self._stores.sizes(task.bucket), self._caches.common_parts(task)
+        return StageResult(task.bucket, _made_durable(results), os.getpid(), stores, common)
 
     def run_map(self, task: MapTask) -> MapResult:
         try:
@@ -123,112 +107,115 @@ class Worker:
         """Load the libraries and the kernels that most queries need, before the first rows come."""
         warm_up(self._evaluator)
 
-    def _guarded(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
-        """A failing query fails alone: its error is an answer, not an end of the task."""
+    def _guarded(self, task: StageTask, fragment: FragmentTask, work: _Work) -> tuple[FragmentResult | None, float]:
+        """A failing query fails alone: its error is an answer, not an end of the task.  And the seconds that it took."""
         started = time.perf_counter()
         PROCESS.owner = fragment.incarnation
         try:
-            result = self._run(task, fragment)
+            result = work(task, fragment)
         except Exception as error:
-            self._forget((task.database, fragment.incarnation, fragment.number, task.bucket))
+            self._caches.forget(task, fragment)
             result = FragmentResult(fragment.incarnation, fragment.number, task.bucket, error=_as_ours(error))
-        return replace(result, seconds=time.perf_counter() - started)
+        return result, time.perf_counter() - started
 
-    def _run(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
-        key = (task.database, fragment.incarnation, fragment.number, task.bucket)
-        cache = self._caches.get(key)
+    def _fed(self, task: StageTask, fragment: FragmentTask) -> FragmentResult | None:
+        """Its cache takes in the rows that are new; an answer if there is nothing more to do."""
+        cache = self._caches.get(task, fragment)
         if cache and cache.done and cache.done[:2] == (task.tick, fragment):
             return cache.done[2]
         if fragment.rebuild is not None:
-            cache = self._rebuilt(task, fragment, fragment.rebuild)
-            self._forget(key)
-            self._caches[key] = cache
-        elif cache is None or not cache.can_take(fragment):
-            self._forget(key)
+            return None
+        if cache is None or not cache.can_take(fragment):
+            self._caches.forget(task, fragment)
             return FragmentResult(fragment.incarnation, fragment.number, task.bucket, missing=True)
-        else:
-            read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
-            for reader, feed in zip(cache.readers.values(), fragment.feeds, strict=True):
-                reader.take_in(feed, read)
+        read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
+        for reader, feed in zip(cache.readers, fragment.feeds, strict=True):
+            reader.take_in(feed, read)
+        return None
+
+    def _run(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
+        if fragment.rebuild is not None:
+            self._caches.put(task, fragment, self._rebuilt(task, fragment, fragment.rebuild))
+        cache = self._caches.get(task, fragment)
+        assert cache is not None
         result = self._step(cache, task, fragment)
         cache.done = (task.tick, fragment, result)
         return result
 
     def _rebuilt(self, task: StageTask, fragment: FragmentTask, how: Rebuild) -> FragmentCache:
-        scheduler = new_scheduler(task.scheduler)
-        scheduler.rows_a_slice = self._rows_a_slice
         read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
         readers: dict[SourceExec, StoreReader] = {}
         with ExitStack() as undo:
             for source, feed in zip(sources(fragment.fragment.root), fragment.feeds, strict=True):
                 readers[source] = self._stores.join(task, fragment, source, feed, read)
                 undo.callback(readers[source].leave)
-            circuit = Circuit(fragment.fragment.root, self._evaluator, self._pairs_a_piece, scheduler, readers, self._most_ending)
+            circuit = self._new_circuit(task, fragment.fragment.root, readers)
             if how.snapshot is not None:
                 circuit.load(load_arrays(snapshot_file(how.snapshot, fragment.number, task.bucket)))
-                for position, node in enumerate(circuit.inputs):
-                    if isinstance(node, SourceExec):
-                        past = readers[node].release(fragment.at)
-                        circuit.prime(position, past.instant, past.rows, fragment.at)
+                for source, reader in readers.items():
+                    past = reader.release(fragment.at)
+                    circuit.prime(source, past.instant, past.rows, fragment.at)
             undo.pop_all()
-        return FragmentCache(fragment, circuit, readers)
+        return FragmentCache(fragment, CommonCircuit(circuit, readers, fragment.at, self._rows_a_step))
+
+    def _new_circuit(self, task: StageTask, root: Exec, readers: dict[SourceExec, StoreReader]) -> Circuit:
+        scheduler = new_scheduler(task.scheduler)
+        scheduler.rows_a_slice = self._rows_a_slice
+        return Circuit(root, self._evaluator, self._pairs_a_piece, scheduler, readers, self._most_ending)
 
     def _step(self, cache: FragmentCache, task: StageTask, fragment: FragmentTask) -> FragmentResult:
         cache.want(fragment.selections)
-        received = iter(fragment.received)
-        batches = []
-        for node in cache.circuit.inputs:
-            if isinstance(node, ReceiveExec):
-                batches.append(read_changes(next(received), task.bucket, SignedBatch.empty(node.schema)))
-            else:
-                batches.append(cache.readers[node].release(fragment.frontier))
-        steps = (cache.circuit.step(part, upto) for part, upto in substeps(batches, fragment.frontier, self._rows_a_step))
+        common = cache.common
+        received = dict(zip(cache.receives, fragment.received, strict=True))
+
+        def read(leaf: SourceExec | ReceiveExec) -> SignedBatch:
+            if isinstance(leaf, SourceExec):
+                return common.readers[leaf].release(fragment.frontier)
+            return read_changes(received.get(leaf, ()), task.bucket, SignedBatch.empty(leaf.schema))
+
         shown = fragment.fragment.sends is not None or fragment.emit != "nothing"
-        changes = [part for part in steps if len(part) and shown]
-        cache.at = fragment.frontier
+        turn = common.run(cache, fragment, read, shown=shown)
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
-            rows_in=sum(map(len, batches)), rows_out=sum(map(len, changes)), state_rows=cache.circuit.state_rows(),
-            waiting_rows=sum(reader.waiting for reader in cache.readers.values()),
-            store_bytes=sum(reader.bytes for reader in cache.readers.values()),
-            operators=tuple(cache.circuit.profiles()), sources=tuple(reader.news() for reader in cache.readers.values()),
+            rows_in=turn.rows_in, rows_out=sum(map(len, turn.changes)), state_rows=common.circuit.state_rows(cache.outlet),
+            waiting_rows=sum(reader.waiting for reader in cache.readers), store_bytes=sum(reader.bytes for reader in cache.readers),
+            seconds=turn.seconds_before, operators=common.profiles(cache),
+            sources=tuple(reader.news(cache.owner) for reader in cache.readers),
         )  # fmt: skip
         if fragment.snapshot_dir is not None:
             # a number that no record has is used again after a restart, when tasks of the run before may still be writing
             stem = f"{fragment.snapshot_dir}/{task.tick}-{task.database[:8]}"
-            save_arrays(snapshot_file(stem, fragment.number, task.bucket), cache.circuit.save())
+            save_arrays(snapshot_file(stem, fragment.number, task.bucket), common.circuit.save(cache.outlet))
             result = replace(result, snapshot=stem)
-        late = cache.circuit.take_late() if fragment.emit == "changes" else []
-        result = self._deliver(changes, late, result, task, fragment)  # last: what fails later would leave an output that nobody names
+        late = common.late(cache) if fragment.emit == "changes" else []
+        result = self._deliver(
+            cache, turn.changes, late, result, task, fragment
+        )  # last: what fails later would leave an output that nobody names
         if fragment.wants_contents:
             path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
-            write_contents(path, cache.circuit.contents())
+            write_contents(path, common.circuit.contents(cache.outlet))
             result = replace(result, contents=path)
         return result
 
     def _deliver(
-        self, changes: list[SignedBatch], late: list[Instants], result: FragmentResult, task: StageTask, fragment: FragmentTask
-    ) -> FragmentResult:
+        self, cache: FragmentCache, changes: list[SignedBatch], late: list[Instants], result: FragmentResult, task: StageTask,
+        fragment: FragmentTask,
+    ) -> FragmentResult:  # fmt: skip
         """`changes` are those of consecutive spans of time."""
-        if fragment.fragment.sends is not None:
-            path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
-            write_changes(
-                path, concat(changes or [SignedBatch.empty(fragment.fragment.root.schema)]), fragment.fragment.sends, fragment.buckets
-            )
-            return replace(result, exchange=path, released=count_released([], late, fragment.released_upto))
+        spread = fragment.fragment.sends
+        if spread is not None:
+
+            def write() -> str:
+                path = f"{task.exchange_dir}/{uuid.uuid4().hex}.arrow"
+                write_changes(path, concat(changes or [SignedBatch.empty(cache.root.schema)]), spread, fragment.buckets)
+                return path
+
+            released = count_released([], late, fragment.released_upto)
+            return replace(result, exchange=cache.common.sent(cache, spread, write), released=released)
         if changes and fragment.emit == "net":
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
         output = write_output(fragment.output_dir, changes, fragment.output_columns, sync=False) if changes else None
         return replace(result, output=output, released=count_released(changes, late, fragment.released_upto))
-
-    def _forget_dead(self, task: StageTask) -> None:
-        for key in [key for key in self._caches if key[0] != task.database or key[1] not in task.live]:
-            self._forget(key)
-
-    def _forget(self, key: _Key) -> None:
-        cache = self._caches.pop(key, None)
-        if cache is not None:
-            cache.leave()
 
 
 def _made_durable(results: Sequence[tuple[FragmentTask, FragmentResult]]) -> tuple[FragmentResult, ...]:

@@ -75,7 +75,7 @@ def rendered(sql: str) -> str:
        ^^^^^
   hint: A table is a RELATION here: DROP RELATION.""",
         """\
-[PARSE_ERROR] expected STREAMS, RELATIONS, QUERIES or SINKS, found "TABLES"
+[PARSE_ERROR] expected STREAMS, RELATIONS, QUERIES, SINKS or SHARING, found "TABLES"
   SHOW TABLES
        ^^^^^^
   hint: A table is a RELATION here: SHOW RELATIONS.""",
