@@ -86,8 +86,11 @@ class Caches:
 
 def _bring_together(caches: list[FragmentCache]) -> None:
     """In the circuit of most of them."""
-    largest = max((cache.common for cache in caches), key=lambda circuit: len(circuit.members))
-    for cache in caches:
+    ready = [cache for cache in caches if len(cache.common.members) > 1 or cache.wants_company()]
+    if not ready:
+        return
+    largest = max((cache.common for cache in ready), key=lambda circuit: len(circuit.members))
+    for cache in ready:
         if cache.common is not largest and largest.admits(cache):
             largest.take_in(cache)
 

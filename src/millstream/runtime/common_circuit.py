@@ -33,6 +33,9 @@ NewCircuit = Callable[[Exec, Readers], Circuit]
 ReadLeaf = Callable[[SourceExec | ReceiveExec], SignedBatch]
 
 
+MOST_SPANS_ALONE = 256
+
+
 @dataclass(frozen=True)
 class Turn:
     """What came of a fragment's turn."""
@@ -52,6 +55,7 @@ class FragmentCache:
         self.at = task.at
         self.done: tuple[int, FragmentTask, FragmentResult] | None = None
         self._selections: Selections | None = None
+        self._splits = self._spans_alone = 0
         self.enter(common, common.circuit.outlets[0])
 
     def enter(self, common: CommonCircuit, outlet: Outlet) -> None:
@@ -74,6 +78,17 @@ class FragmentCache:
         self.common.circuit.want(None if same else selections.wanted, selections.only)
         self._selections = selections
 
+    def wants_company(self) -> bool:
+        """Asked once for each span: one that comes and goes again and again, with all its state, is left alone for longer and longer."""
+        self._spans_alone -= self._spans_alone > 0
+        return self._spans_alone == 0
+
+    def split_off(self, common: CommonCircuit) -> None:
+        """It gets a circuit of its own."""
+        self.enter(common, common.circuit.outlets[0])
+        self._splits += 1
+        self._spans_alone = min(1 << self._splits, MOST_SPANS_ALONE) - 1
+
     def leave(self) -> None:
         self.common.remove(self)
 
@@ -95,7 +110,7 @@ class CommonCircuit:
         self._seconds: dict[Node, float] = {}  # of the operators, when it began
         self._reports: dict[Node, OperatorProfile] = {}
         self._late: dict[Node, list[Instants]] = {}
-        self._sent: dict[tuple[int | Node, Distribution], str] = {}
+        self._sent: dict[tuple[int | Node, Distribution, str], str] = {}
         self._parts: list[CommonPart] | None = None
 
     # --- a span
@@ -161,9 +176,9 @@ class CommonCircuit:
                 self._late[node] = node.operator.take_late()
         return [instants for node in expiring for instants in self._late[node]]
 
-    def sent(self, cache: FragmentCache, spread: Distribution, write: Callable[[], str]) -> str:
-        """The file with its changes of this span, written once for all who send the same."""
-        what = self.circuit.node_of(cache.root), spread
+    def sent(self, cache: FragmentCache, spread: Distribution, directory: str, write: Callable[[], str]) -> str:
+        """The file with its changes of this span in the directory, written once for all who send the same."""
+        what = self.circuit.node_of(cache.root), spread, directory
         if what not in self._sent:
             self._sent[what] = write()
         return self._sent[what]
@@ -233,7 +248,7 @@ class CommonCircuit:
                 _prime(circuit, source, reader, self.at, circuit.nodes)
             undo.pop_all()
         self.remove(cache)
-        cache.enter(CommonCircuit(circuit, readers, self.at, self._rows_a_step), circuit.outlets[0])
+        cache.split_off(CommonCircuit(circuit, readers, self.at, self._rows_a_step))
 
     def remove(self, cache: FragmentCache) -> None:
         self.members.remove(cache)

@@ -28,7 +28,7 @@ from millstream.runtime.replays import fail
 from millstream.runtime.results import elements, folded, undone
 from millstream.runtime.rounds import Rounds, TickReport
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, Switch, Terms, answer_fields, inputs_of
+from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, Switch, Terms, answer_fields, inputs_of, moved_by
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.sharing import SharedPart, shared_rows
 from millstream.runtime.standing import Standing
@@ -471,17 +471,17 @@ class Engine:
     def sharing(self) -> list[SharedPart]:
         """Operators that run once for several queries, then rows that are kept once for several."""
         with self.lock:
-            return [*self.rounds.sharing(), *shared_rows(self.rounds.stores())]
+            return [*self.families.sharing(), *self.rounds.sharing(), *shared_rows(self.rounds.stores())]
 
     def found_in(self, plan: PhysicalPlan) -> list[dict[Exec, tuple[str, ...]]]:
         """Of each fragment of a plan: the parts that a query with it would have in common with those that run, and their names."""
         with self.lock:
-            running = self.stands.running() if self.shares_subplans else []
-            others = {
-                query.name: query.plan for query in running
+            alike = [
+                query for query in self.stands.running() if self.shares_subplans and not query.is_common
                 if query.lane == "front" and not query.is_partial and query.ignores_before == NEVER_BEFORE
-            }  # fmt: skip
-            return found_in(plan, others)
+                if moved_by(query.inputs) == moved_by(inputs_of(plan)) and query.buckets == self.location.buckets
+            ]  # fmt: skip
+            return found_in(plan, {query.name: query.plan for query in alike})
 
     def publish(self) -> None:
         """Bring the results' Delta tables up to the last committed tick."""

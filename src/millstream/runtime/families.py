@@ -30,13 +30,14 @@ from millstream.core.signed_batch import SignedBatch
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.net import netted
 from millstream.plan.logical import BoundQuery, Scan, ToStream, Window
-from millstream.plan.physical import contents_fragment
-from millstream.plan.selection import MEMBER, Kind, Selection, common_plan
+from millstream.plan.physical import PhysicalPlan, contents_fragment
+from millstream.plan.selection import MEMBER, Kind, Selection, common_plan, selection_of
 from millstream.plan.window import TimeWindow
 from millstream.runtime.messages import Selections
 from millstream.runtime.results import one_batch
 from millstream.runtime.rounds import Rounds
 from millstream.runtime.running_query import COMMON, RunningQuery, Terms
+from millstream.runtime.sharing import SharedPart
 from millstream.runtime.standing import Standing
 
 if TYPE_CHECKING:
@@ -70,6 +71,24 @@ class Families:
     @property
     def commons(self) -> list[RunningQuery]:
         return list(self._commons.values())
+
+    # --- what is told of them
+
+    def sharing(self) -> list[SharedPart]:
+        return [
+            SharedPart("selections", f"{stream} {window}", tuple(sorted(member.name for member in common.members.values())))
+            for (stream, window), common in self._commons.items()
+        ]
+
+    def explained(self, plan: PhysicalPlan) -> str | None:
+        """What EXPLAIN says of a query that would run together with others."""
+        selection = selection_of(plan) if self._on else None
+        common = self._commons.get(selection.family) if selection is not None else None
+        if selection is None or common is None:
+            return None
+        tried = f"; tried row by row: {' and '.join(selection.conditions)}" if selection.conditions else ""
+        indexed = " and ".join(f"{factor.column} {factor.op} {factor.constant}" for factor in selection.factors) or "every row"
+        return f"Runs together with {len(common.members)} selections over {selection.stream} {selection.window}, found by: {indexed}{tried}"
 
     # --- who runs together
 

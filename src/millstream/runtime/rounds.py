@@ -123,7 +123,8 @@ class Rounds:
 
     def stores(self) -> list[StoreUse]:
         """The rows of sources that workers keep, all buckets together, and the queries that read them."""
-        names = {query.incarnation: query.name for query in self._standing.queries.values()}
+        queries = self._standing.queries.values()
+        names = {query.incarnation: f"{len(query.members)} selections" if query.is_common else query.name for query in queries}
         return used_stores(chain.from_iterable(chain.from_iterable(lane.stores.values() for lane in self._lanes.values())), names)
 
     def sharing(self) -> list[SharedPart]:

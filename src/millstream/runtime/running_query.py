@@ -313,6 +313,11 @@ def inputs_of(plan: PhysicalPlan) -> dict[str, SourceExec]:
     return {source.name: source for fragment in plan.fragments for source in sources(fragment.root)}
 
 
+def moved_by(inputs: Mapping[str, SourceExec]) -> frozenset[str]:
+    """The inputs that say how far a query can come: relations hold nothing back."""
+    return frozenset(source.name for source in inputs.values() if source.kind != "relation")
+
+
 def answer_fields(bound: BoundQuery, plan: PhysicalPlan) -> tuple[Field, ...]:
     """The answer's columns as the user named them; names may repeat."""
     return tuple(Field(name, field.type) for name, field in zip(bound.names, plan.schema, strict=True))

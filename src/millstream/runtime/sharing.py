@@ -11,7 +11,7 @@ from millstream.runtime.store_use import StoreUse
 
 @dataclass(frozen=True)
 class SharedPart:
-    """`kind` is "operator", with all that lies below it in the plans, or "rows", of a source."""
+    """`kind` is "selections" that run together, "operator", with all that lies below it in the plans, or "rows", of a source."""
 
     kind: str
     part: str

@@ -140,7 +140,8 @@ class Statements:
 
     def _explained(self, statement: ast.Select | ast.CreateQuery | ast.Explain) -> str:
         compiled = self._compiled(statement)
-        return compiled.explain(self._engine.found_in(compiled.physical))
+        together = self._engine.families.explained(compiled.physical)
+        return compiled.explain(self._engine.found_in(compiled.physical)) + (f"\n\n{together}" if together is not None else "")
 
     def query(self, name: str) -> RunningQuery:
         entry = self.catalog.query(name)

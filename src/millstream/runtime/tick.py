@@ -39,7 +39,7 @@ from millstream.runtime.messages import (
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
-from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.running_query import RunningQuery, moved_by
 from millstream.runtime.schedulers import SchedulerName
 from millstream.state.atomic import remove_file
 from millstream.state.changelog import OutputFile
@@ -436,8 +436,7 @@ def _alike(spans: Sequence[Span]) -> list[list[tuple[str, PhysicalPlan]]]:
         query = span.query
         goes_on = span.rebuild is None and span.wants_contents is None and span.frontier > span.at
         if goes_on and not query.is_partial and not query.is_switching:
-            moving = frozenset(source.name for source in query.inputs.values() if source.kind != "relation")
-            key = query.buckets, span.at, span.frontier, query.ignores_before, moving
+            key = query.buckets, span.at, span.frontier, query.ignores_before, moved_by(query.inputs)
             found.setdefault(key, []).append((query.incarnation, query.plan))
     return list(found.values())
 

@@ -211,7 +211,7 @@ class Worker:
                 return path
 
             released = count_released([], late, fragment.released_upto)
-            return replace(result, exchange=cache.common.sent(cache, spread, write), released=released)
+            return replace(result, exchange=cache.common.sent(cache, spread, task.exchange_dir, write), released=released)
         if changes and fragment.emit == "net":
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
         output = write_output(fragment.output_dir, changes, fragment.output_columns, sync=False) if changes else None

@@ -125,6 +125,23 @@ def test_one_that_waits_is_let_go_with_its_state(tmp_path: Path, monkeypatch: py
         assert changes(run.db, name) == changes(alone.db, name)
 
 
+def test_one_that_comes_and_goes_is_left_alone_for_longer(run: Run) -> None:
+    """Its state is copied each time."""
+    run.setup(1, 3, 5)
+    alone = []
+    for _ in range(4):
+        run.db.execute("ALTER QUERY q3 PAUSE")
+        run.tick()
+        run.db.execute("ALTER QUERY q3 RESUME")
+        alone.append(0)
+        while run.shared() != {AGGREGATE: ("q1", "q3", "q5")}:
+            run.tick()
+            alone[-1] += 1
+    assert alone[0] == 2  # it catches up, then it is there
+    assert alone == sorted(alone)
+    assert 2 < alone[-1] < 20
+
+
 def test_one_that_misses_rows_is_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window by count holds a row that the log has dropped: whoever comes later does not know of it."""
     monkeypatch.setattr(rounds, "SNAPSHOT_TICKS", 1)

@@ -189,3 +189,15 @@ def test_what_they_want_reaches_a_worker_that_lost_its_caches(tmp_path: Path, mo
         assert values(db, "q1") == [11, 12, 13]
         runner._workers.clear()
         assert values(db, "q2") == [14]
+
+
+def test_who_runs_together_is_shown(db: Database) -> None:
+    for number in range(3):
+        select(db, f"q{number}", number)
+    fill(db, (1, 0, 10), (2, 1, 11))
+    assert ("selections", "s [RANGE 5 SECONDS]", ("q0", "q1", "q2")) in [(part.kind, part.part, part.queries) for part in db.sharing()]
+    assert db.execute("SHOW SHARING").to_pylist()[0] == {"kind": "selections", "part": "s [RANGE 5 SECONDS]", "queries": "q0, q1, q2"}
+    told = db.explain("SELECT v FROM s [RANGE 5 SECONDS] WHERE k = 7 AND v % 2 = 0")
+    assert "Runs together with 3 selections over s [RANGE 5 SECONDS], found by: k = 7; tried row by row: " in told
+    assert "together" not in db.explain("SELECT v FROM s [RANGE 6 SECONDS] WHERE k = 7")
+    assert [store.queries for store in db.stores()] == [("3 selections",)]
