@@ -134,11 +134,12 @@ class Soup:
         self.offer_rows(stream, rows, ts)
         self.run()
 
-    def invoke(self, number: int, now: Micros | None = None) -> pa.RecordBatch:
-        """What the query's window holds at an instant, that of the newest row if none is given."""
+    def invoke(self, number: int, now: Micros | None = None, since: Micros = NEVER_BEFORE) -> pa.RecordBatch:
+        """What the query's window holds at an instant, that of the newest row if none is given; rows before `since` do not count."""
         self._finish(number)
         query, now = self._queries[number], self.clock if now is None else now
         begin, end = window_at(query, now)
+        begin = max(begin, since)
         if query.aggregates:
             return self._aggregated(number, query, begin, end)
         return self._projected(query, self._results(number, query, now, begin, end))
@@ -148,14 +149,17 @@ class Soup:
         self._finish(number)
         return window_at(self._queries[number], self.clock if now is None else now)[0] >= self.retained_since
 
-    def expire(self, before: Micros) -> None:
-        """Let go of rows with earlier timestamps, and of all that they are part of."""
+    def expire(self, before: Micros, stream: str | None = None) -> None:
+        """Let go of rows with earlier timestamps, of all streams or of one, and of all that they are part of."""
         self._settle_all()
-        self.retained_since = max(self.retained_since, before)
-        for name, stem in self._stems.items():
-            stem.expire(before)
-            self._marks[name].drop_before(stem.first)
+        if stream is None:
+            self.retained_since = max(self.retained_since, before)
+        for name in self._stems if stream is None else (stream,):
+            self._stems[name].expire(before)
+            self._marks[name].drop_before(self._stems[name].first)
         for standing in self._followed.values():
+            if stream is not None and stream not in (source.stream for source in standing.clause.sources):
+                continue
             if standing.runs is not None:
                 standing.runs.drop_before(before)
             for current in standing.currents.values():
@@ -389,8 +393,8 @@ class Soup:
 
     def _results(self, number: int, query: Query, now: Micros, begin: Micros, end: Micros) -> Combinations:
         standing = self._windows.get(number)
-        if standing is not None and number in standing.currents and now >= standing.currents[number].now:
-            current = standing.currents[number]
+        current = standing.currents.get(number) if standing is not None else None
+        if current is not None and now >= current.now and begin <= window_at(query, now)[0]:
             current.advance(now)
             self._schedule(number, current)
             return current.combinations

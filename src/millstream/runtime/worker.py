@@ -30,6 +30,8 @@ from millstream.operators.join import MOST_ENDING, MOST_PAIRS
 from millstream.plan.physical import ReceiveExec, SourceExec, sources
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.exchange import ArrivedRows, read_changes, write_changes, write_contents, write_rows
+from millstream.runtime.invocations.keeper import Keepers
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import (
     FragmentResult,
     FragmentTask,
@@ -89,6 +91,7 @@ class Worker:
         self._evaluator = Evaluator()
         self._caches: dict[_Key, FragmentCache] = {}
         self._stores = Stores()
+        self._soups = Keepers(self._evaluator)
 
     def run_stage(self, task: StageTask) -> StageResult:
         self._forget_dead(task)
@@ -108,6 +111,12 @@ class Worker:
             return MapResult(task.part, files)
         except Exception as error:
             return MapResult(task.part, {}, _as_ours(error))
+
+    def run_soup(self, task: SoupTask) -> SoupResult:
+        try:
+            return self._soups.run(task)
+        except Exception as error:
+            return SoupResult(error=_as_ours(error))
 
     def warm_up(self) -> None:
         """Load the libraries and the kernels that most queries need, before the first rows come."""
