@@ -47,6 +47,7 @@ from millstream.language.statements import Invoke, Materialisation, Unregister
 from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
+from millstream.psoup.explain import explained
 from millstream.runtime.bounded_rows import WhenFull
 from millstream.runtime.clock import Clock
 from millstream.runtime.engine import Engine
@@ -666,6 +667,10 @@ class RegisteredQuery:
         self._check_there()
         instant = self._database._statements.registrations.complete_from(self._registered)
         return instant if NEVER_BEFORE < instant < LAST else None
+
+    def explain(self) -> str:
+        """Which parts of it the indexes decide, and what is done when it is asked."""
+        return explained(self._registered.planned)
 
     def invoke(self) -> pa.Table:
         """What its window holds now."""

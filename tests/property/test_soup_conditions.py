@@ -68,10 +68,18 @@ for _statement in parse(
 EVALUATOR = Evaluator()
 
 
+def columns(source: str, name: str) -> st.SearchStrategy[str]:
+    """A column, sometimes in another type."""
+    plain = st.just(f"{source}.{name}")
+    casts = st.sampled_from([f"CAST({source}.{name} AS {TYPES[other]})" for other in NUMBERS])
+    return plain | plain | casts if name in NUMBERS else plain
+
+
 @st.composite
 def selections(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(sorted(TYPES)))
-    column, constant, op = f"{draw(st.sampled_from('rq'))}.{name}", draw(st.sampled_from(CONSTANTS[name])), draw(st.sampled_from(OPERATORS))
+    column = draw(columns(draw(st.sampled_from("rq")), name))
+    constant, op = draw(st.sampled_from(CONSTANTS[name])), draw(st.sampled_from(OPERATORS))
     kind = draw(st.sampled_from(["plain", "plain", "turned", "not", "between"]))
     match kind:
         case "turned":
@@ -89,16 +97,17 @@ def joins(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(sorted(TYPES)))
     other = draw(st.sampled_from(NUMBERS)) if name in NUMBERS else name
     left, right = draw(st.sampled_from([("r", "q"), ("q", "r"), ("r", "r")]))
-    moved = f"{right}.{other}"
+    moved = draw(columns(right, other))
     if other in PLUS and draw(st.booleans()):
         plus = draw(st.sampled_from(PLUS[other]))
         moved = draw(st.sampled_from([f"({moved} + {plus})", f"{moved} - {plus}", f"{plus} + {moved}"]))
-    sides = [f"{left}.{name}", moved]
+    sides = [draw(columns(left, name)), moved]
     if draw(st.booleans()):
         sides.reverse()
     return f" {draw(st.sampled_from(OPERATORS))} ".join(sides)
 
 
+OTHERS = (0.0, 0.0, "", 0, None, None)
 ROW = st.tuples(*(st.sampled_from(VALUES[name]) for name in TYPES))
 Rows = list[tuple[Any, ...]]
 
@@ -147,6 +156,9 @@ def answer(plan: Planned, variant: Any, r: Rows, q: Rows, cut: int) -> Counter[t
 )  # fmt: skip
 @example(["r.i < q.i + 2147483647"], [(0, 0, 0, 0.0, 0.0, "", 0, None, None)], [(1, 0, 0, 0.0, 0.0, "", 0, None, None)], 0)
 @example(["r.l = q.d"], [(0, 0, 2**53 + 1, 0.0, 0.0, "", 0, None, None)], [(1, 0, 0, 2.0**53, 0.0, "", 0, None, None)], 0)
+@example(["CAST(r.l AS DOUBLE) = CAST(q.l AS DOUBLE)"], [(0, 0, 2**53 + 1, *OTHERS)], [(1, 0, 2**53, *OTHERS)], 0)
+@example(["CAST(r.l AS INT) >= q.i"], [(0, 0, 2**32, *OTHERS)], [(0, 0, 2**53, *OTHERS)], 0)
+@example(["CAST(r.l AS INT) > 0"], [(0, 0, 2**32, *OTHERS)], [(0, 0, 2**53, *OTHERS)], 0)
 @example(["r.f = 0.1"], [(0, 0, 0, 0.0, 0.1, "", 0, None, None)], [(1, 0, 0, 0.0, 0.1, "", 0, None, None)], 0)
 def test_conditions_taken_apart_say_the_same(conditions: list[str], r: Rows, q: Rows, cut: int) -> None:
     text = " AND ".join(conditions)
@@ -172,5 +184,6 @@ def test_the_parts_go_where_they_should() -> None:
     joined = ["r.i = q.i", "r.i < q.l", "r.l >= q.d", "r.s = q.s", "r.t <= q.t + INTERVAL 5 SECONDS", "q.d - 1 > r.d", "r.n < q.n"]
     assert {text: places(text) for text in joined} == dict.fromkeys(joined, (0, 1, 0))
     assert places("r.i < q.i + 5") == (1, 1, 0), "and what keeps the sum within INT"
-    listed = ["r.s < q.s", "r.i + q.i = 5", "r.s LIKE 'a%'", "r.i < r.h", "r.i = 1 OR q.i = 1", "r.i <=> q.i", "r.i < 1.5", "1 > 2"]
+    listed = ["r.s < q.s", "r.i + q.i = 5", "r.s LIKE 'a%'", "r.i < r.h", "r.i = 1 OR q.i = 1", "r.i <=> q.i", "r.i < 1.5", "1 > 2",
+              "r.t < q.t + INTERVAL 1 MONTH"]  # fmt: skip
     assert {text: places(text) for text in listed} == dict.fromkeys(listed, (0, 0, 1))

@@ -27,7 +27,7 @@ from millstream.kernels.sort_keys import is_sortable
 from millstream.operators.evaluator import Evaluator
 from millstream.plan.comparison import Comparing, comparing
 from millstream.plan.constant_folding import folded, truth
-from millstream.plan.duckdb_sql import render, to_duckdb
+from millstream.plan.duckdb_sql import duckdb_type, render, to_duckdb
 from millstream.plan.expression import Expr
 from millstream.plan.rules.conditions import parts
 from millstream.psoup.query import Clause, ColumnOf, Condition, JoinFactor, Selection, Source, is_number, join_domain
@@ -143,6 +143,8 @@ def _constant_plus(tree: exp.Expr, type_: pa.DataType) -> int | float | None:
     is_instant = pa.types.is_timestamp(type_)
     if not is_instant and type_ != pa.float64() and not pa.types.is_integer(type_):
         return None
+    if is_instant and _value(f"typeof({render(tree)})", pa.string())[0].as_py() != duckdb_type(INTERVAL):
+        return None  # months have no length
     (value,) = _value(render(tree), INTERVAL if is_instant else type_)
     if not value.is_valid:
         return None
