@@ -13,12 +13,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inline import InlineRunner, open_inline
 from millstream.core.instant import NEVER_BEFORE, format_instant
 from millstream.psoup.query import VARIANTS
+from millstream.runtime.invocations import feeding
 from property.examples import examples
 
 SECOND = 1_000_000
@@ -181,15 +183,29 @@ ACTIONS = st.lists(
     ),
     max_size=16,
 )
-ROW = (0, "a", 1)
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(actions=ACTIONS)
-@example([("register", Asked("selection", (("now", 1), ("now", 0)), 0, True)), ("insert", "s", [ROW, (5, "b", 0)]), ("invoke", 0),
-          ("register", Asked("selection", (("now", 9), ("now", 0)), 0, True)), ("invoke", 1)])  # fmt: skip
-def test_answers_are_those_of_the_definition(actions: list[tuple[Any, ...]]) -> None:
-    with tempfile.TemporaryDirectory() as path:
+@given(actions=ACTIONS, eager=st.booleans())
+@example(
+    [
+        ("insert", "u", [(0, "a", 1), (2, "b", 2), (6, "b", 0), (6, "c", 3)]),
+        ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
+        ("invoke", 0),
+        ("register", Asked("everything", (("now", 9), ("now", 0)), 0, True)),
+        ("invoke", 1),
+        ("insert", "u", [(4, "d", 5), (6, None, None)]),
+        ("flush",),
+        ("register", Asked("half", (("at", 0), ("now", 0)), 0, True)),
+    ],
+    eager=True,
+)
+def test_answers_are_those_of_the_definition(actions: list[tuple[Any, ...]], eager: bool) -> None:
+    """`eager`: rows are let go as soon as no window needs them."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as path:
+        if eager:
+            patch.setattr(feeding, "LEAST_EXPIRY_US", 0)
+            patch.setattr(feeding, "SHARE", 1 << 62)
         run, made = Run(path), 0
         for kind, *given_ in actions:
             names = sorted(run.asked)

@@ -69,6 +69,9 @@ def known_names(db: Database) -> Iterator[str]:
     for stream in db.streams():
         yield stream.name
         yield from (column.name for column in stream.schema)
-    for query in [*db.queries(), *db.registered_queries()]:
+    for query in db.queries():
         yield query.name
         yield from (column.name for column in query.schema)
+    for registered in db.registered_queries():
+        yield registered.name
+        yield from (column.name for column in registered.schema)

@@ -64,14 +64,14 @@ def clause_of(sources: Sequence[Source], wanted: Sequence[Expr], base: Mapping[s
             continue
         compared = comparing(condition)
         sides = [compared, compared.turned] if compared is not None else []
-        selections = next((found for side in sides if (found := _selection(side, base)) is not None), None)
-        if selections is not None:
-            factors.append(selections)
+        selections = [found for side in sides if (found := _selection(side, base)) is not None]
+        if selections:
+            factors.append(selections[0])
             continue
-        joined = next((found for side in sides if (found := _join(side, base)) is not None), None)
-        if joined is not None:
-            joins.append(joined[0])
-            factors += joined[1]
+        joined = [pair for side in sides if (pair := _join(side, base)) is not None]
+        if joined:
+            joins.append(joined[0][0])
+            factors += joined[0][1]
             continue
         conditions.append(_condition(condition, base))
     return Clause(tuple(sources), _each_once(factors), _each_once(joins), _each_once(conditions))
