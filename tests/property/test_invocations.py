@@ -188,7 +188,7 @@ ACTIONS = st.lists(
 @settings(max_examples=examples(40), deadline=None)
 @given(actions=ACTIONS, eager=st.booleans())
 @example(
-    [
+    actions=[
         ("insert", "u", [(0, "a", 1), (2, "b", 2), (6, "b", 0), (6, "c", 3)]),
         ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
         ("invoke", 0),
