@@ -189,6 +189,27 @@ ACTIONS = st.lists(
 @given(actions=ACTIONS, eager=st.booleans())
 @example(
     actions=[
+        ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
+        ("insert", "u", [(0, "a", 1), (2, "b", 2)]),
+        ("invoke", 0),
+        ("advance", "u", 1),
+    ],
+    eager=True,
+)
+@example(  # what `complete` keeps of s is that of a later instant than the one that is asked for
+    actions=[
+        ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
+        ("register", Asked("selection", (("now", 1), ("now", 0)), 0, True)),
+        ("insert", "s", [(0, "a", 1)]),
+        ("advance", "s", 1),
+        ("insert", "u", [(6, "a", 1)]),
+        ("insert", "u", [(6, "b", 2)]),
+        ("flush",),
+    ],
+    eager=False,
+)
+@example(
+    actions=[
         ("insert", "u", [(0, "a", 1), (2, "b", 2), (6, "b", 0), (6, "c", 3)]),
         ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
         ("invoke", 0),
