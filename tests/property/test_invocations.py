@@ -198,7 +198,7 @@ ACTIONS = st.lists(
 )
 @example(  # what `complete` keeps of s is that of a later instant than the one that is asked for
     actions=[
-        ("register", Asked("everything", (("now", 1), ("now", 0)), 0, True)),
+        ("register", Asked("everything", (("now", 9), ("now", 0)), 0, True)),
         ("register", Asked("selection", (("now", 1), ("now", 0)), 0, True)),
         ("insert", "s", [(0, "a", 1)]),
         ("advance", "s", 1),
