@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -91,8 +91,7 @@ def _selection(compared: Comparing, base: Mapping[str, Base]) -> Selection | Non
     found = _column(compared.left, base, widened_to=_same_kind)
     if found is None or not is_sortable(found.type) or compared.right.columns:
         return None
-    (constant,) = _value(render(compared.right.tree), compared.right.type)
-    return Selection(found.of.source, Factor(found.of.column, _OPERATORS[compared.kind], constant.as_py()))
+    return Selection(found.of.source, Factor(found.of.column, _OPERATORS[compared.kind], _constant(compared.right)))
 
 
 def _join(compared: Comparing, base: Mapping[str, Base]) -> tuple[JoinFactor, list[Selection]] | None:
@@ -176,11 +175,19 @@ def _as_numbers(own: pa.DataType, to: pa.DataType) -> bool:
     return _same_kind(own, to) or (is_number(own) and bool(to == pa.float64()))
 
 
+def _constant(side: Expr) -> Any:
+    tree = side.tree.unnest()
+    if isinstance(tree, exp.Literal) and not tree.is_string and pa.types.is_integer(side.type) and tree.this.isdecimal():
+        return int(tree.this)  # most are such
+    return _value(render(tree), side.type)[0].as_py()
+
+
 @cache
 def _evaluator() -> Evaluator:
     return Evaluator()
 
 
+@lru_cache(maxsize=4096)
 def _value(sql: str, type_: pa.DataType) -> pa.Array:
     """An array of one."""
     with _ALONE:

@@ -241,7 +241,7 @@ def test_a_stream_created_again_is_another_one(db: Database) -> None:
         assert (listed(db.invoke("of_other")), listed(db.invoke("stays"))) == ([(at,)], [("A", 9)])
         db.unregister("of_other")
         db.flush()
-        assert db._statements.registrations.storage["rows"] == 1, "those of other are gone"
+        assert db._statements.registrations.storage()["rows"] == 1, "those of other are gone"
         db.register("of_other", "SELECT v FROM other [RANGE 1 SECOND]")
         assert listed(db.invoke("of_other")) == [(at,)]
         db.unregister("of_other")
@@ -257,16 +257,16 @@ def test_rows_that_no_window_needs_are_let_go(db: Database) -> None:
     for at in range(0, 2000, 50):
         put(db, *((at + i, "A", i) for i in range(50)), upto=at + 49)
         assert listed(db.invoke("short")) == [(11,)]
-    assert db._statements.registrations.storage["rows"] < 100
+    assert db._statements.registrations.storage()["rows"] < 100
 
 
 def test_unregistering_the_last_query_empties_the_soup(db: Database) -> None:
     put(db, (1, "A", 9), upto=1)
     db.register("big", BIG).invoke()
-    assert db._statements.registrations.storage["rows"] == 1
+    assert db._statements.registrations.storage()["rows"] == 1
     db.unregister("big")
     db.flush()
-    assert db._statements.registrations.storage == {"rows": 0, "clauses": 0, "marks_bytes": 0, "current_bytes": 0}
+    assert db._statements.registrations.storage() == {"rows": 0, "clauses": 0, "marks_bytes": 0, "current_bytes": 0}
 
 
 def test_answers_beyond_what_is_retained_are_partial(tmp_path: Path) -> None:

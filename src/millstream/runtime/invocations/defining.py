@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from millstream.core.errors import MillstreamError
 from millstream.core.schema import Field
 from millstream.language.binder import bind_query
 from millstream.language.catalog import Catalog
 from millstream.language.registered_shape import check_registered
 from millstream.language.statements import Register
-from millstream.plan.physical import sources
-from millstream.plan.planner import plan_physical
-from millstream.plan.rewrite import rewrite
 from millstream.psoup.from_plan import planned
 from millstream.psoup.query import check
 from millstream.runtime.invocations.registered import Registered
@@ -28,6 +23,4 @@ def registered_of(statement: Register, number: int, catalog: Catalog) -> Registe
         error.span = error.span or statement.place("select")
         raise error.in_sql(statement.text) from None
     fields = tuple(Field(name, field.type) for name, field in zip(bound.names, bound.plan.schema, strict=True))
-    physical = plan_physical(replace(bound, plan=rewrite(bound.plan)), {})
-    reads = tuple(source for fragment in physical.fragments for source in sources(fragment.root))
-    return Registered(number, statement.name, statement.select_text, fields, statement.materialise, plan, reads)
+    return Registered(number, statement.name, statement.select_text, fields, statement.materialise, plan, bound)

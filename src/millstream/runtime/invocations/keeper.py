@@ -41,7 +41,7 @@ class Keepers:
             keeper.take(task)
         answers = tuple(keeper.answer(each, task.answer_dir) for each in task.invoked)
         self._keeper = keeper
-        return SoupResult(answers=answers, storage=keeper.soup.storage())
+        return SoupResult(answers=answers, storage=keeper.soup.storage() if task.wants_storage else {})
 
 
 class _Keeper:

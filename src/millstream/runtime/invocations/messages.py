@@ -51,6 +51,7 @@ class SoupTask:
     removed: tuple[int, ...]
     invoked: tuple[Invocation, ...]
     answer_dir: str
+    wants_storage: bool = False
 
 
 @dataclass(frozen=True)
