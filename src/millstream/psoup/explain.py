@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from millstream.core.instant import NEVER_BEFORE, format_duration
 from millstream.plan.explain import describe
-from millstream.plan.physical import Exec, inputs
+from millstream.plan.physical import Exec, FilterStep, RowWiseStep, SourceExec, inputs
 from millstream.plan.window import instant_text
 from millstream.psoup.from_plan import Planned
 from millstream.psoup.query import Bound, Condition, JoinFactor, Now, Query
@@ -56,4 +56,13 @@ def _condition(condition: Condition) -> str:
 
 
 def _tree(node: Exec, depth: int) -> list[str]:
+    if isinstance(node, SourceExec):
+        steps = [*(_step(step) for step in reversed(node.prefix)), "the rows"]
+        return ["  " * (depth + i) + line for i, line in enumerate(steps)]
     return ["  " * depth + describe(node), *(line for below in inputs(node) for line in _tree(below, depth + 1))]
+
+
+def _step(step: RowWiseStep) -> str:
+    if isinstance(step, FilterStep):
+        return f"Filter {step.predicate_sql}"
+    return "Project " + ", ".join(f"{column.sql} AS {column.name}" for column in step.columns)

@@ -128,6 +128,29 @@ def test_the_answer_can_be_asked_on(db: Database) -> None:
     assert listed(db.execute("SELECT sym, sum(size) AS n FROM big GROUP BY sym")) == [("A", 15), ("B", 7)]
 
 
+def test_how_a_query_was_taken_apart_can_be_read(db: Database) -> None:
+    db.execute("CREATE STREAM quotes (ts TIMESTAMP, sym STRING, ask INT) TIMESTAMP BY ts")
+    both = db.register(
+        "both",
+        "SELECT t.size * 2 AS twice FROM trades t, quotes q WHERE t.sym = q.sym AND t.size > 5 AND t.ts >= q.ts - INTERVAL 1 SECOND "
+        "AND t.size + q.ask > 7 BEGIN NOW - 5 SECONDS END NOW",
+    )
+    assert both.explain().splitlines() == [
+        "streams          0: trades, 1: quotes",
+        "window           BEGIN NOW - 5 SECONDS END NOW",
+        "predicate index  0.size > 5",
+        "joined by        0.sym = 1.sym",
+        "                 0.ts >= 1.ts - 1000000",
+        'predicate list   (TRY("0.size" + "1.ask") > 7)',
+        "rows             0.size",
+        'when asked       Project TRY("0.size" * 2) AS twice',
+        "                   the rows",
+    ]
+    total = db.register("total", "SELECT count(*) AS n, max(size) AS most FROM trades")
+    assert total.explain().splitlines() == ["streams          0: trades", "window           everything", "ranked trees     count(*)",
+                                            "                 max(0.size)"]  # fmt: skip
+
+
 # --- disconnected clients -------------------------------------------------------------------------
 
 
@@ -196,6 +219,7 @@ def test_a_process_that_dies_each_time_is_told(tmp_path: Path) -> None:
     with open_inline(tmp_path / "db", runner=Dying()) as db:
         db.execute(STREAM)
         db.register("big", BIG)
+        db.flush()  # of no concern to others
         with pytest.raises(ClusterFailed, match="lost again and again"):
             db.invoke("big")
 

@@ -111,10 +111,14 @@ class Registrations:
             return self._run(None, wants_storage=True).storage
 
     def follow(self) -> None:
-        """Let the soup have what is new, so that whoever asks next does not have to wait for it."""
-        with self._lock:
-            if self._is_behind():
-                self._run(None)
+        """Let the soup have what is new, so that whoever asks next does not have to wait for it.  And be told, if it cannot be done."""
+        try:
+            with self._lock:
+                if self._is_behind():
+                    self._run(None)
+        except Exception as error:
+            if not self._closing.is_set():
+                log.warning("registered queries are behind their streams: %s", error)
 
     def kick(self) -> None:
         """The same, in a thread that comes when there is something to do and goes when there is not."""
@@ -124,7 +128,7 @@ class Registrations:
             return
         try:
             if self._is_behind():
-                self._thread = threading.Thread(target=self._follow, name="millstream-soup", daemon=True)
+                self._thread = threading.Thread(target=self.follow, name="millstream-soup", daemon=True)
                 self._thread.start()
         finally:
             self._lock.release()
@@ -133,13 +137,6 @@ class Registrations:
         self._closing.set()
         if self._thread is not None:
             self._thread.join(CLOSE_S)
-
-    def _follow(self) -> None:
-        try:
-            self.follow()
-        except Exception as error:  # whoever asks will be told
-            if not self._closing.is_set():
-                log.warning("registered queries are behind their streams: %s", error)
 
     # --- the soup
 
