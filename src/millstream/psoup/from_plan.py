@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import cast, get_args
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ from millstream.plan.logical import (
     scans,
     with_children,
 )
-from millstream.plan.physical import PhysicalPlan
+from millstream.plan.physical import AggregateExec, Exec, PhysicalPlan, inputs
 from millstream.plan.planner import plan_physical
 from millstream.plan.rewrite import rewrite
 from millstream.plan.window import TimeWindow
@@ -46,6 +47,7 @@ from millstream.psoup.conditions import Base, clause_of
 from millstream.psoup.query import Aggregate as SoupAggregate
 from millstream.psoup.query import Bound, ColumnOf, Function, Now, Query, Source, Variant, is_number
 
+_BY_TIME = ("first", "last", "collect_list", "collect_ordered")
 _ROWS = "rows"
 """What the rest of the plan calls the rows of an invocation."""
 
@@ -56,6 +58,12 @@ class Planned:
 
     query: Query
     finish: PhysicalPlan | None
+
+    @cached_property
+    def by_time(self) -> bool:
+        """Whether the answer depends on when rows came, not only on which there are."""
+        plans = [fragment.root for fragment in self.finish.fragments] if self.finish is not None else []
+        return any(call.function in _BY_TIME for plan in plans for call in _calls(plan))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -85,6 +93,11 @@ def planned(bound: BoundQuery, variant: Variant) -> Planned:
     else:
         query = replace(query, select=tuple((name, taken.base[of].of) for name, of in shown))
     return Planned(query, None if listed else plan_physical(replace(bound, plan=rest), {}))
+
+
+def _calls(node: Exec) -> list[AggregateCall]:
+    own = node.calls if isinstance(node, AggregateExec) else ()
+    return [*own, *(call for below in inputs(node) for call in _calls(below))]
 
 
 def _core(plan: Plan) -> tuple[Plan, Plan | None]:

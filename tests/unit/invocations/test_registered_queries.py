@@ -187,6 +187,19 @@ def test_only_what_is_new_is_read(db: Database, runner: Watched) -> None:
     assert [task.begins for task in runner.tasks] == [True, False, False]
 
 
+def test_its_process_is_kept_alive(db: Database, runner: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    registrations = db._statements.registrations
+    registrations.kick()
+    assert not runner.tasks, "there is none"
+    db.register("big", BIG).invoke()
+    registrations.kick()
+    assert len(runner.tasks) == 1, "there is nothing to do"
+    monkeypatch.setattr("millstream.runtime.invocations.registrations.KEEP_ALIVE_S", 0.0)
+    registrations.kick()
+    registrations.close()
+    assert [(task.begins, task.step) for task in runner.tasks] == [(True, 0), (False, 1)]
+
+
 def test_a_lost_process_costs_a_refill(db: Database, runner: Watched) -> None:
     db.register("big", BIG)
     put(db, (1, "A", 9), upto=1)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import Instants
 from millstream.operators.evaluator import Evaluator
-from millstream.plan.physical import PhysicalPlan
+from millstream.psoup.from_plan import Planned
 from millstream.psoup.soup import Soup
 from millstream.runtime.exchange import write_contents
 from millstream.runtime.invocations.finishing import finished
@@ -50,7 +50,7 @@ class _Keeper:
         self.step = -1
         self.soup = Soup(evaluator=evaluator)
         self._evaluator = evaluator
-        self._queries: dict[int, tuple[int, PhysicalPlan | None]] = {}  # numbers here, and in the soup
+        self._queries: dict[int, tuple[int, Planned]] = {}  # numbers here, and in the soup
         self._waiting: dict[str, _Waiting] = {}
 
     def take(self, task: SoupTask) -> None:
@@ -62,7 +62,7 @@ class _Keeper:
                 self._waiting[feed.stream] = _Waiting(feed.schema)
         # queries first: rows of the past then meet all of them at once, in the predicate index
         for number, planned in task.added:
-            self._queries[number] = self.soup.offer_query(planned.query), planned.finish
+            self._queries[number] = self.soup.offer_query(planned.query), planned
         for feed in task.feeds:
             rows, ts = self._waiting[feed.stream].released(feed)
             self.soup.offer_rows(feed.stream, rows, ts)
@@ -73,10 +73,12 @@ class _Keeper:
         self.step = task.step
 
     def answer(self, invocation: Invocation, directory: str) -> str:
-        number, finish = self._queries[invocation.number]
-        rows = self.soup.invoke(number, invocation.now, invocation.since)
+        number, planned = self._queries[invocation.number]
+        rows, came = self.soup.invoke_timed(number, invocation.now, invocation.since)
+        if planned.finish is not None:
+            rows = finished(planned.finish, rows, came if planned.by_time else None, self._evaluator)
         path = f"{directory}/{uuid.uuid4().hex}.arrow"
-        write_contents(path, rows if finish is None else finished(finish, rows, self._evaluator))
+        write_contents(path, rows)
         return path
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 TRIES = 4
 """So often a soup is begun for one question; a process that dies each time will die again."""
+KEEP_ALIVE_S = 20.0
+"""Spark ends a Python process that has had nothing to do for a minute, and what it holds would have to be read again."""
 CLOSE_S = 5.0
 
 
@@ -52,6 +55,7 @@ class Registrations:
         self._fed: dict[str, Fed] = {}
         self._wanted = False  # somebody has registered or asked since the database was opened
         self._thread: threading.Thread | None = None
+        self._last_run = 0.0
         self._closing = threading.Event()
 
     # --- who is registered
@@ -114,7 +118,7 @@ class Registrations:
         """Let the soup have what is new, so that whoever asks next does not have to wait for it.  And be told, if it cannot be done."""
         try:
             with self._lock:
-                if self._is_behind():
+                if self._is_due():
                     self._run(None)
         except Exception as error:
             if not self._closing.is_set():
@@ -127,7 +131,7 @@ class Registrations:
         if not self._lock.acquire(blocking=False):  # somebody is at it
             return
         try:
-            if self._is_behind():
+            if self._is_due():
                 self._thread = threading.Thread(target=self.follow, name="millstream-soup", daemon=True)
                 self._thread.start()
         finally:
@@ -140,10 +144,12 @@ class Registrations:
 
     # --- the soup
 
-    def _is_behind(self) -> bool:
+    def _is_due(self) -> bool:
         if not self._wanted:
             return False
         known = self._known
+        if self._soup is not None and known.numbers and time.monotonic() - self._last_run > KEEP_ALIVE_S:
+            return True
         return known.numbers != self._told or any(self._streams[name].frontier > self._fed[name].frontier for name in known.streams)
 
     def _run(self, asked: Registered | None, *, wants_storage: bool = False) -> SoupResult:
@@ -151,6 +157,7 @@ class Registrations:
         for _ in range(TRIES):
             task, self._soup = self._next_task(asked), None  # until we know that it was done
             result = self._runner.run_soup(replace(task, wants_storage=wants_storage))
+            self._last_run = time.monotonic()
             if result.error is not None:
                 raise _told_of(result.error, asked)
             if not result.missing:
