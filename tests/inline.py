@@ -34,11 +34,15 @@ from millstream.plan.duckdb_sql import duckdb_type
 from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.clock import Clock
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.substeps import MOST_ROWS
 from millstream.runtime.worker import Worker
 from millstream.state.location import Location
+
+_SOUP = -1
+"""No bucket: the soup has a worker of its own."""
 
 
 class InlineRunner:
@@ -55,6 +59,9 @@ class InlineRunner:
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         return [_sent(self._worker(task.bucket).run_stage(_sent(task))) for task in tasks]
+
+    def run_soup(self, task: SoupTask) -> SoupResult:
+        return _sent(self._worker(_SOUP).run_soup(_sent(task)))
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         connection = duckdb.connect()

@@ -20,7 +20,7 @@ from millstream.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from millstream.api import Change, Database, Query, StreamInfo, connect
+    from millstream.api import Change, Database, Query, RegisteredQuery, StreamInfo, connect
     from millstream.runtime.demand import Demand
     from millstream.runtime.feed import Feed
     from millstream.runtime.sensor_proxy import SensorProxy
@@ -38,6 +38,7 @@ __all__ = [
     "ParseError",
     "PlanError",
     "Query",
+    "RegisteredQuery",
     "SensorProxy",
     "StreamInfo",
     "connect",

@@ -42,13 +42,17 @@ from millstream.core.errors import (
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros, format_instant, to_datetime, to_micros
 from millstream.core.schema import Field, Schema
 from millstream.language.parser import parse, parse_one
+from millstream.language.register_syntax import as_register
+from millstream.language.statements import Invoke, Materialisation, Unregister
 from millstream.operators.python_calls import DEFAULT_TIMEOUT_S
 from millstream.plan.expiry import DEFAULT_EXPIRY, EXPIRIES, Expiry
 from millstream.plan.rewrite import RULES
+from millstream.psoup.explain import explained
 from millstream.runtime.bounded_rows import WhenFull
 from millstream.runtime.clock import Clock
 from millstream.runtime.engine import Engine
 from millstream.runtime.feed import DEFAULT_CAPACITY, Feed
+from millstream.runtime.invocations.registered import Registered
 from millstream.runtime.proxies import PushSource
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery
@@ -216,18 +220,54 @@ class Database:
 
     # --- statements
 
-    def execute(self, sql: str) -> Query | pa.Table | None:
+    def execute(self, sql: str) -> Query | RegisteredQuery | pa.Table | None:
         """Run one or more statements; the last one's answer.
 
-        A continuous query gives its handle, a question that is answered once gives a table, other statements give None.
+        A continuous query and a registered one give their handle, a question that is answered once gives a table, other statements
+        give None.
         """
         self._check_open()
-        answer: Query | pa.Table | None = None
+        answer: Query | RegisteredQuery | pa.Table | None = None
         for statement in parse(_text(sql, "SQL")):
             result = self._statements.run(statement)
             answer = Query(self, result) if isinstance(result, RunningQuery) else result
+            answer = RegisteredQuery(self, answer) if isinstance(answer, Registered) else answer
         self._ticker.wake()
         return answer
+
+    def register(self, name: str, sql: str, *, materialise: Materialisation = "partial") -> RegisteredQuery:
+        """A query that is asked now and then, by `invoke` and under this name, until it is unregistered (docs/psoup.md).
+
+        `sql` is a SELECT over streams with one window of time, behind each stream or at the end: `... WHERE size > 100 BEGIN NOW - 5
+        MINUTES END NOW`.  `materialise` says how much of its answer is kept at hand: none, partial or complete; answers are the same.
+        """
+        self._check_open()
+        _check_one_of("materialisation", materialise, get_args(Materialisation))
+        statement = as_register(_text(name, "the name of a query"), _text(sql, "SQL"), materialise)
+        registered = self._statements.run(parse_one(statement))
+        assert isinstance(registered, Registered)
+        self._ticker.wake()
+        return RegisteredQuery(self, registered)
+
+    def invoke(self, name: str) -> pa.Table:
+        """What the window of a registered query holds now: at the frontier of its streams."""
+        self._check_open()
+        answer = self._statements.run(Invoke(_text(name, "the name of a registered query")))
+        assert isinstance(answer, pa.Table)
+        return answer
+
+    def unregister(self, name: str) -> None:
+        self._check_open()
+        self._statements.run(Unregister(_text(name, "the name of a registered query")))
+
+    def registered(self, name: str) -> RegisteredQuery:
+        """The handle of a registered query."""
+        self._check_open()
+        return RegisteredQuery(self, self._statements.registered(_text(name, "the name of a registered query")))
+
+    def registered_queries(self) -> list[RegisteredQuery]:
+        self._check_open()
+        return [RegisteredQuery(self, each) for each in self._statements.registrations]
 
     def query(self, name: str) -> Query:
         """The handle of a standing query."""
@@ -393,6 +433,7 @@ class Database:
         self._check_open()
         self._statements.feeds.flush(FEED_PATIENCE_S)
         self._engine.flush()
+        self._statements.registrations.follow()
         self._statements.sinks.follow()
         self._statements.sinks.await_delivered()
         if not self._ticker.is_running:  # then nobody else puts files in order
@@ -435,6 +476,7 @@ class Database:
         if self._sources is not None:
             self._sources.stop_all()
         self._ticker.stop()
+        self._statements.registrations.close()
         self._engine.pulls.close()
         self._statements.sinks.close()
         try:
@@ -454,6 +496,7 @@ class Database:
     def _in_the_background(self) -> None:
         """What the ticker does beside ticking: results and sinks follow the commits; now and then files are put in order."""
         self._engine.publish()
+        self._statements.registrations.kick()
         self._statements.sinks.follow()
         self._engine.maintain_if_due()
 
@@ -597,6 +640,71 @@ class Query:
             reason = self._running.error
             kind = type(reason) if isinstance(reason, FunctionFailed | OutOfMemory | PlanChanged) else QueryFailed
             raise kind(f'query "{self.name}" has stopped: {reason.message}', hint=reason.hint) from reason
+
+
+class RegisteredQuery:
+    """A query that answers when it is asked.  The handle may be thrown away: `db.registered(name)` gives another, also after a restart."""
+
+    def __init__(self, database: Database, registered: Registered) -> None:
+        self._database = database
+        self._registered = registered
+
+    @property
+    def name(self) -> str:
+        return self._registered.name
+
+    @property
+    def schema(self) -> tuple[Field, ...]:
+        """The columns as named in the query; names may repeat."""
+        return self._registered.fields
+
+    @property
+    def materialise(self) -> Materialisation:
+        return self._registered.materialise
+
+    @property
+    def sql(self) -> str:
+        return self._registered.sql
+
+    @property
+    def frontier(self) -> Micros:
+        """The instant of which `invoke` would tell now: the least frontier of its streams."""
+        self._check_there()
+        return self._database._statements.registrations.place(self._registered).now
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether its window reaches back further than its streams keep their rows."""
+        self._check_there()
+        return self._database._statements.registrations.complete_from(self._registered) > NEVER_BEFORE
+
+    @property
+    def complete_from(self) -> Micros | None:
+        """The instant from which on its answer is complete; None: it is, or will never be (`is_partial` tells which)."""
+        self._check_there()
+        instant = self._database._statements.registrations.complete_from(self._registered)
+        return instant if NEVER_BEFORE < instant < LAST else None
+
+    def explain(self) -> str:
+        """Which parts of it the indexes decide, and what is done when it is asked."""
+        return explained(self._registered.planned)
+
+    def invoke(self) -> pa.Table:
+        """What its window holds now."""
+        self._check_there()
+        return self._database.invoke(self.name)
+
+    def unregister(self) -> None:
+        self._check_there()
+        self._database.unregister(self.name)
+
+    def __repr__(self) -> str:
+        return f"<RegisteredQuery {self.name}: ({', '.join(map(str, self.schema))}), materialisation {self.materialise}>"
+
+    def _check_there(self) -> None:
+        self._database._check_open()
+        if self._registered not in self._database._statements.registrations:
+            raise QueryNotFound(f'"{self.name}" has been unregistered', hint="Register it again, and use the new handle.")
 
 
 def _micros(instant: Instant | None) -> Micros | None:

@@ -24,7 +24,7 @@ from millstream.cli.statements import Piece, split_statements
 from millstream.core.errors import AlreadyExists, ConfigInvalid, MillstreamError
 from millstream.core.instant import UNITS, parse_duration
 from millstream.language.parser import parse_one
-from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream
+from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Register
 
 _REFRESH_S = 0.25
 _LINE_EVERY_S = 5.0
@@ -90,7 +90,7 @@ def _execute(db: Database, piece: Piece, file: Path, console: Console, followers
 def _exists_already(db: Database, sql: str) -> bool:
     """Whether an earlier run made this very object.  Another one of the same name is an error."""
     statement = parse_one(sql)
-    if not isinstance(statement, CreateStream | CreateRelation | CreateQuery | CreateSink):
+    if not isinstance(statement, CreateStream | CreateRelation | CreateQuery | CreateSink | Register):
         return False
     existing = db.definition(statement.name)
     if existing is None or db.is_defined(sql):

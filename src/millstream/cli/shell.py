@@ -72,3 +72,6 @@ def known_names(db: Database) -> Iterator[str]:
     for query in db.queries():
         yield query.name
         yield from (column.name for column in query.schema)
+    for registered in db.registered_queries():
+        yield registered.name
+        yield from (column.name for column in registered.schema)

@@ -18,10 +18,11 @@ from millstream.core.secrets import hide_in_sql
 KEYWORDS = (
     "ALTER", "AND", "AS", "BEGIN", "BETWEEN", "BY", "CASE", "CAST", "CREATE", "DAYS", "DELETE", "DESCRIBE", "DISTINCT", "DROP",
     "DSTREAM", "ELSE", "END", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FALSE", "FROM", "GROUP", "HAVING", "HOURS", "IDLE", "IF", "IN",
-    "INSERT", "INTO", "IS", "ISTREAM", "KEY", "LIKE", "MILLISECONDS", "MINUTES", "NOT", "NOW", "NULL", "OF", "OPTIONS", "OR",
-    "PARTITION", "PAUSE", "PRIMARY", "QUERIES", "QUERY", "RANGE", "RELATION", "RELATIONS", "RESUME", "RETAIN", "ROWS", "RSTREAM",
+    "INSERT", "INTO", "INVOKE", "IS", "ISTREAM", "KEY", "LIKE", "MILLISECONDS", "MINUTES", "NOT", "NOW", "NULL", "OF", "OPTIONS", "OR",
+    "PARTITION", "PAUSE", "PRIMARY", "QUERIES", "QUERY", "RANGE", "REGISTER", "REGISTERED", "RELATION", "RELATIONS",
+    "RESUME", "RETAIN", "ROWS", "RSTREAM",
     "SECONDS", "SELECT", "SET", "SHARING", "SHOW", "SINK", "SINKS", "SLACK", "SLIDE", "START", "STREAM", "STREAMS", "THEN", "TIMEOUT",
-    "TIMESTAMP", "TRUE", "UNBOUNDED", "VALUES", "WHEN", "WHERE", "WINDOW", "avg", "count", "max", "min", "sum",
+    "TIMESTAMP", "TRUE", "UNBOUNDED", "UNREGISTER", "VALUES", "WHEN", "WHERE", "WINDOW", "avg", "count", "max", "min", "sum",
 )  # fmt: skip
 
 

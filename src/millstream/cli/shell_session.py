@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from rich.console import Console
 
-from millstream.api import Database, Query
+from millstream.api import Database, Query, RegisteredQuery
 from millstream.cli.display import show_frontier, show_table
 from millstream.cli.follow import Follower
 from millstream.cli.statements import split_statements
@@ -21,7 +21,7 @@ from millstream.core.instant import format_instant, parse_instant
 HELP = """\
 statements end with a semicolon; CREATE STREAM, INSERT, SELECT, ... as in the language
   SELECT ... FROM stream [RANGE 5 MINUTES] ...;   shows the changes of its answer as they come, until Ctrl-C
-\\d               streams, relations, queries and sinks
+\\d               streams, relations, queries, registered queries and sinks
 \\d NAME          the columns of one of them
 \\advance T       no more rows at or before T will come (seconds since 1970, or ISO-8601); \\advance NAME T for one stream
 \\explain SELECT  how a query would run
@@ -76,6 +76,8 @@ class ShellSession:
                 self._console.print(f"query {answer.name} runs{_until_complete(answer)}", markup=False)
             case Query():
                 self._live(answer)
+            case RegisteredQuery():
+                self._console.print(f"query {answer.name} is registered{_until_complete(answer)}", markup=False)
             case pa.Table():
                 show_table(self._console, answer)
             case _:
@@ -108,7 +110,7 @@ class ShellSession:
         if name:
             self._show(f"DESCRIBE {name.rstrip(';')}")
             return
-        for kind in ("STREAMS", "RELATIONS", "QUERIES", "SINKS"):
+        for kind in ("STREAMS", "RELATIONS", "QUERIES", "REGISTERED", "SINKS"):
             self._console.print(kind.lower(), style="bold")
             self._show(f"SHOW {kind}")
 
@@ -133,7 +135,7 @@ class ShellSession:
         self._console.print(f"timing is {'on' if self._timing else 'off'}")
 
 
-def _until_complete(query: Query) -> str:
+def _until_complete(query: Query | RegisteredQuery) -> str:
     """What to know of its first answers."""
     if not query.is_partial:
         return ""

@@ -25,7 +25,16 @@ from millstream.core.schema import Field, Schema
 from millstream.core.secrets import Options
 from millstream.language.definitions import check_name, checked_relation, checked_stream
 from millstream.language.python_functions import check_function_name
-from millstream.language.statements import CreateQuery, CreateRelation, CreateSink, CreateStream, Kind, OnError
+from millstream.language.statements import (
+    CreateQuery,
+    CreateRelation,
+    CreateSink,
+    CreateStream,
+    Kind,
+    Materialisation,
+    OnError,
+    Register,
+)
 from millstream.plan.python_function import PythonFunction
 
 
@@ -66,6 +75,16 @@ class QueryEntry:
 
 
 @dataclass(frozen=True)
+class RegisteredEntry:
+    """A query that is invoked."""
+
+    name: str
+    sql: str
+    schema: tuple[Field, ...]
+    materialise: Materialisation
+
+
+@dataclass(frozen=True)
 class SinkEntry:
     name: str
     source: str
@@ -79,17 +98,24 @@ SYSTEM_STREAM = StreamEntry(
 )  # fmt: skip
 """On which the engine tells what it does: in every catalog of a database, read like any other stream, written by nobody else."""
 
-Entry = StreamEntry | RelationEntry | QueryEntry | SinkEntry
+Entry = StreamEntry | RelationEntry | QueryEntry | RegisteredEntry | SinkEntry
 E = TypeVar("E", bound=Entry)
 
-_KINDS: dict[type, Kind] = {StreamEntry: "stream", RelationEntry: "relation", QueryEntry: "query", SinkEntry: "sink"}
+_KINDS: dict[type, Kind] = {
+    StreamEntry: "stream", RelationEntry: "relation", QueryEntry: "query", RegisteredEntry: "registered query", SinkEntry: "sink",
+}  # fmt: skip
 _NOT_FOUND: dict[Kind, type[BindError]] = {
-    "stream": StreamNotFound, "relation": RelationNotFound, "query": QueryNotFound, "sink": SinkNotFound,
+    "stream": StreamNotFound, "relation": RelationNotFound, "query": QueryNotFound, "registered query": QueryNotFound, "sink": SinkNotFound,
 }  # fmt: skip
 
 
 def kind_of(entry: Entry) -> Kind:
     return _KINDS[type(entry)]
+
+
+def removal_of(entry: Entry) -> str:
+    """The statement that makes its name free."""
+    return f"UNREGISTER {entry.name}" if isinstance(entry, RegisteredEntry) else f"DROP {kind_of(entry).upper()} {entry.name}"
 
 
 @dataclass(frozen=True)
@@ -127,6 +153,10 @@ class Catalog:
         return self._all(QueryEntry)
 
     @property
+    def registered(self) -> tuple[RegisteredEntry, ...]:
+        return self._all(RegisteredEntry)
+
+    @property
     def sinks(self) -> tuple[SinkEntry, ...]:
         return self._all(SinkEntry)
 
@@ -139,6 +169,9 @@ class Catalog:
     def query(self, name: str, span: Span | None = None, sql: str | None = None) -> QueryEntry:
         return self._one(QueryEntry, name, span, sql)
 
+    def registered_query(self, name: str, span: Span | None = None, sql: str | None = None) -> RegisteredEntry:
+        return self._one(RegisteredEntry, name, span, sql)
+
     def sink(self, name: str, span: Span | None = None, sql: str | None = None) -> SinkEntry:
         return self._one(SinkEntry, name, span, sql)
 
@@ -150,6 +183,8 @@ class Catalog:
                 return self.relation(name, span, sql)
             case "query":
                 return self.query(name, span, sql)
+            case "registered query":
+                return self.registered_query(name, span, sql)
             case "sink":
                 return self.sink(name, span, sql)
 
@@ -172,6 +207,10 @@ class Catalog:
         message, hint = f'there is no {kind} "{name}"', did_you_mean(name, [known.name for known in self._all(type_)])
         if entry is not None:
             message, hint = f'"{entry.name}" is a {kind_of(entry)}, not a {kind}', None
+            if isinstance(entry, RegisteredEntry):
+                hint = f"INVOKE {entry.name} asks it, UNREGISTER {entry.name} ends it."
+            elif isinstance(entry, QueryEntry) and type_ is RegisteredEntry:
+                hint = f"It goes on by itself: SELECT * FROM {entry.name} shows its answer."
         raise _NOT_FOUND[kind](message, hint=hint, span=span, sql=sql)
 
     # --- the next catalog ------------------------------------------------------------------
@@ -193,6 +232,9 @@ class Catalog:
         """`fields` are the columns of the bound query."""
         return self._with(QueryEntry(statement.name, statement.select_text, tuple(fields), stored_as, is_stream), statement)
 
+    def with_registered(self, statement: Register, fields: tuple[Field, ...]) -> Catalog:
+        return self._with(RegisteredEntry(statement.name, statement.select_text, tuple(fields), statement.materialise), statement)
+
     def with_sink(self, statement: CreateSink) -> Catalog:
         source = self.query(statement.source, statement.place("source"), statement.text)
         return self._with(SinkEntry(statement.name, source.name, statement.format, statement.options), statement)
@@ -211,11 +253,10 @@ class Catalog:
             hint = f"Choose another name; DESCRIBE {entry.name} shows its columns."
             raise AlreadyExists(f'"{entry.name}" is the system stream, which every database has', hint=hint, span=span, sql=sql)
         if entry is not None:
-            kind = kind_of(entry)
-            hint = f"Choose another name, or DROP {kind.upper()} {entry.name} first."
-            raise AlreadyExists(f'there is a {kind} "{entry.name}" already', hint=hint, span=span, sql=sql)
+            hint = f"Choose another name, or {removal_of(entry)} first."
+            raise AlreadyExists(f'there is a {kind_of(entry)} "{entry.name}" already', hint=hint, span=span, sql=sql)
 
-    def _with(self, entry: Entry, statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> Catalog:
+    def _with(self, entry: Entry, statement: CreateStream | CreateRelation | CreateQuery | CreateSink | Register) -> Catalog:
         check_name(statement)
         self.check_free(entry.name, statement.place("name"), statement.text)
         return replace(self, entries={**self.entries, entry.name.lower(): entry})

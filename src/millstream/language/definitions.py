@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.core.errors import ColumnNotFound, DuplicateColumn, NotSupported, Span, TypeMismatch, did_you_mean
 from millstream.core.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_from_name, type_name
-from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream
+from millstream.language.statements import ColumnDefinition, CreateQuery, CreateRelation, CreateSink, CreateStream, Register
 
 _TYPE_WORDS = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "VARCHAR", "CHAR", "BINARY",
@@ -39,7 +39,7 @@ def checked_relation(statement: CreateRelation) -> tuple[Schema, tuple[str, ...]
     return schema, _columns(statement, schema, "primary_key", statement.primary_key)
 
 
-def check_name(statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> None:
+def check_name(statement: CreateStream | CreateRelation | CreateQuery | CreateSink | Register) -> None:
     _refuse_reserved(statement.name, statement.place("name"), statement.text)
 
 

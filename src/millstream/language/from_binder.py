@@ -20,7 +20,7 @@ from sqlglot import exp
 from millstream.core.errors import NotSupported, StreamNotFound, WindowInvalid
 from millstream.core.schema import Field
 from millstream.language.bound_select import BoundSelect
-from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
+from millstream.language.catalog import Catalog, QueryEntry, RegisteredEntry, RelationEntry, SinkEntry, StreamEntry, kind_of
 from millstream.language.from_joins import bind_joins
 from millstream.language.nodes import StreamWindow
 from millstream.language.outer_names import Selects
@@ -84,6 +84,10 @@ def _table(table: exp.Table, catalog: Catalog, sql: str) -> tuple[BoundSelect, S
     entry = catalog.find(table.name, span_of(table.this), sql)
     if isinstance(entry, SinkEntry):
         raise StreamNotFound(f'"{entry.name}" is a sink and cannot be read', span=span_of(table.this), sql=sql)
+    if isinstance(entry, RegisteredEntry):
+        hint = f"INVOKE {entry.name} asks it; SELECT ... FROM {entry.name} does, once. A query that goes on is made with CREATE QUERY."
+        message = f'"{entry.name}" is a registered query: it answers when it is asked, and no other query can go on from it'
+        raise NotSupported(message, hint=hint, span=span_of(table.this), sql=sql)
     scan, columns = _scan(entry)
     scope = Scope((Source(table.alias or entry.name, f'{kind_of(entry)} "{entry.name}"', columns),), sql)
     window = table.args.get("stream_window")

@@ -22,12 +22,18 @@ from millstream.language.cursor import Cursor, token_span
 from millstream.language.dialect import TO_STREAM, Cql, CqlParser, CqlTokenizer
 from millstream.language.expiry_syntax import split_expiry, with_expiry
 from millstream.language.rate_syntax import parse_rate, split_rate, with_rate
+from millstream.language.register_syntax import parse_invoke, parse_register, parse_unregister, split_bounds, with_bounds
 from millstream.language.statements import CreateQuery, Describe, Drop, Explain, Kind, Kinds, Select, Show, Statement
 from millstream.language.strict_parser import SyntaxFailure
+from millstream.language.window_syntax import parse_bounds
 
 _KINDS: dict[str, Kind] = {"STREAM": "stream", "RELATION": "relation", "QUERY": "query", "SINK": "sink"}
 _PLURALS: dict[str, Kinds] = {"STREAMS": "streams", "RELATIONS": "relations", "QUERIES": "queries", "SINKS": "sinks", "SHARING": "sharing"}
-_OPENING_WORDS = ("SELECT", "WITH", "CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_REGISTERED: dict[str, Kinds] = {"REGISTERED QUERIES": "registered", "REGISTERED": "registered"}
+_OPENING_WORDS = (
+    "SELECT", "WITH", "CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN", "REGISTER", "INVOKE",
+    "UNREGISTER",
+)  # fmt: skip
 _QUERY_WORDS = (
     "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER",
     "CROSS", "USING", "UNION", "INTERSECT", "EXCEPT", "BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "OVER", "PARTITION",
@@ -139,6 +145,8 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
     if not rate:  # the clauses may stand in either order
         tokens, rate = split_rate(tokens)
     demanded = parse_rate(parser.open(rate, sql))
+    tokens, bounds = split_bounds(tokens) if word == "REGISTER" else (tokens, [])
+    window = parse_bounds(parser.open(bounds, sql)) if bounds else None
     cursor = parser.open(tokens, sql)
     if word in _RULES:
         cursor.accept(word)
@@ -149,6 +157,8 @@ def _read(tokens: list[Token], sql: str, parser: CqlParser) -> Statement:
         cursor.unexpected("a statement", hint=f"Statements start with {', '.join(_OPENING_WORDS)}.", words=_OPENING_WORDS)
     if not cursor.at_end:
         parser.raise_error("unexpected token")
+    if window is not None:
+        statement = with_bounds(statement, window)
     return with_rate(with_expiry(statement, expiry, sql), demanded, sql)
 
 
@@ -164,7 +174,7 @@ def _drop(cursor: Cursor, parser: CqlParser) -> Drop:
 def _show(cursor: Cursor, parser: CqlParser) -> Show:
     wanted = "STREAMS, RELATIONS, QUERIES, SINKS or SHARING"
     refuse_tables(cursor, "SHOW", wanted)
-    return Show(cursor.choose(_PLURALS, wanted), text=cursor.sql)
+    return Show(cursor.choose({**_REGISTERED, **_PLURALS}, wanted), text=cursor.sql)
 
 
 def _describe(cursor: Cursor, parser: CqlParser) -> Describe:
@@ -189,6 +199,7 @@ _CHANGES: dict[str, Callable[[Cursor, CqlParser, At], Statement]] = {"INSERT": p
 _RULES: dict[str, Callable[[Cursor, CqlParser], Statement]] = {
     "CREATE": parse_create, "ALTER": parse_alter, "DROP": _drop, "SHOW": _show,
     "DESCRIBE": _describe, "DESC": _describe, "EXPLAIN": _explain,
+    "REGISTER": parse_register, "INVOKE": parse_invoke, "UNREGISTER": parse_unregister,
 }  # fmt: skip
 
 

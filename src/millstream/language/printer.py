@@ -21,11 +21,14 @@ from millstream.language.statements import (
     Drop,
     Explain,
     InsertValues,
+    Invoke,
     Pause,
+    Register,
     Resume,
     Select,
     Show,
     Statement,
+    Unregister,
     UpdateSet,
 )
 from millstream.plan.window import instant_text
@@ -63,10 +66,17 @@ def to_sql(statement: Statement) -> str:
             return f"ALTER QUERY {_name(statement.name)} SET RETAIN {retain}"
         case Pause() | Resume():
             return f"ALTER QUERY {_name(statement.name)} {type(statement).__name__.upper()}"
+        case Register():
+            kept = "" if statement.materialise == "partial" else f" WITH (materialisation = {_text(statement.materialise)})"
+            return f"REGISTER QUERY {_if_not_exists(statement)}{_name(statement.name)}{kept} AS {_query(statement.select)}"
+        case Invoke():
+            return f"INVOKE {_name(statement.name)}"
+        case Unregister():
+            return f"UNREGISTER QUERY {'IF EXISTS ' if statement.if_exists else ''}{_name(statement.name)}"
         case Drop():
             return f"DROP {statement.kind.upper()} {'IF EXISTS ' if statement.if_exists else ''}{_name(statement.name)}"
         case Show():
-            return f"SHOW {statement.kind.upper()}"
+            return f"SHOW {'REGISTERED QUERIES' if statement.kind == 'registered' else statement.kind.upper()}"
         case Describe():
             return f"DESCRIBE {_name(statement.name)}"
         case Explain():
@@ -129,7 +139,7 @@ def _columns(statement: CreateStream | CreateRelation) -> list[str]:
     return [f"{_name(column.name)} {column.type_name}" for column in statement.columns]
 
 
-def _if_not_exists(statement: CreateStream | CreateRelation | CreateQuery | CreateSink) -> str:
+def _if_not_exists(statement: CreateStream | CreateRelation | CreateQuery | CreateSink | Register) -> str:
     return "IF NOT EXISTS " if statement.if_not_exists else ""
 
 

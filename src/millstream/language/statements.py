@@ -20,8 +20,10 @@ from millstream.language.nodes import StreamWindow
 from millstream.plan.expiry import Expiry
 from millstream.plan.rate import Rate
 
-Kind = Literal["stream", "relation", "query", "sink"]
-Kinds = Literal["streams", "relations", "queries", "sinks", "sharing"]
+Kind = Literal["stream", "relation", "query", "registered query", "sink"]
+Kinds = Literal["streams", "relations", "queries", "registered", "sinks", "sharing"]
+Materialisation = Literal["none", "partial", "complete"]
+"""How much is kept of the answer of a registered query before somebody asks for it: see psoup.md."""
 Start = Literal["now"] | Micros
 """From where on a query answers that is created late: see semantics.md."""
 OnError = Literal["reject", "fail"]
@@ -174,6 +176,32 @@ Alter = AlterWindow | AlterSelect | AlterRetain | Pause | Resume
 
 
 @dataclass(frozen=True)
+class Register(_Statement):
+    """A query that is asked now and then."""
+
+    name: str
+    select: exp.Query
+    materialise: Materialisation = "partial"
+    if_not_exists: bool = False
+
+    @property
+    def select_text(self) -> str:
+        span = self.place("select")
+        return self.text[span.start : span.end] if span else ""
+
+
+@dataclass(frozen=True)
+class Invoke(_Statement):
+    name: str
+
+
+@dataclass(frozen=True)
+class Unregister(_Statement):
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class Drop(_Statement):
     kind: Kind
     name: str
@@ -208,5 +236,5 @@ class Explain(_Statement):
 
 Statement = (
     CreateStream | CreateRelation | CreateQuery | CreateSink | InsertValues | DeleteFrom | UpdateSet
-    | Select | Drop | Show | Describe | Explain | Alter
+    | Select | Drop | Show | Describe | Explain | Alter | Register | Invoke | Unregister
 )  # fmt: skip

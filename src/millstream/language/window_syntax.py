@@ -38,6 +38,17 @@ def parse_window(cursor: Cursor) -> StreamWindow:
     return window
 
 
+def parse_bounds(cursor: Cursor) -> StreamWindow:
+    """`BEGIN x END y` without brackets, at the end of a statement."""
+    start = cursor.expect("BEGIN")
+    window = _between(cursor, start)
+    if not cursor.at_end:
+        _invalid(cursor, f"unexpected {cursor.shown} behind a window", "BEGIN ... END ... stands at the end.")
+    span = cursor.since(start)
+    mark(window, span.start, span.end)
+    return window
+
+
 def _contents(cursor: Cursor) -> StreamWindow:
     start = cursor.span
     if cursor.accept("NOW"):

@@ -134,13 +134,18 @@ class Soup:
         self.offer_rows(stream, rows, ts)
         self.run()
 
-    def invoke(self, number: int, now: Micros | None = None) -> pa.RecordBatch:
-        """What the query's window holds at an instant, that of the newest row if none is given."""
+    def invoke(self, number: int, now: Micros | None = None, since: Micros = NEVER_BEFORE) -> pa.RecordBatch:
+        """What the query's window holds at an instant, that of the newest row if none is given; rows before `since` do not count."""
+        return self.invoke_timed(number, now, since)[0]
+
+    def invoke_timed(self, number: int, now: Micros | None = None, since: Micros = NEVER_BEFORE) -> tuple[pa.RecordBatch, Instants]:
+        """The same, and since when each row has been part of the clause's results; nothing is said of aggregates."""
         self._finish(number)
         query, now = self._queries[number], self.clock if now is None else now
         begin, end = window_at(query, now)
+        begin = max(begin, since)
         if query.aggregates:
-            return self._aggregated(number, query, begin, end)
+            return self._aggregated(number, query, begin, end), np.zeros(1, np.int64)
         return self._projected(query, self._results(number, query, now, begin, end))
 
     def is_complete(self, number: int, now: Micros | None = None) -> bool:
@@ -148,14 +153,17 @@ class Soup:
         self._finish(number)
         return window_at(self._queries[number], self.clock if now is None else now)[0] >= self.retained_since
 
-    def expire(self, before: Micros) -> None:
-        """Let go of rows with earlier timestamps, and of all that they are part of."""
+    def expire(self, before: Micros, stream: str | None = None) -> None:
+        """Let go of rows with earlier timestamps, of all streams or of one, and of all that they are part of."""
         self._settle_all()
-        self.retained_since = max(self.retained_since, before)
-        for name, stem in self._stems.items():
-            stem.expire(before)
-            self._marks[name].drop_before(stem.first)
+        if stream is None:
+            self.retained_since = max(self.retained_since, before)
+        for name in self._stems if stream is None else (stream,):
+            self._stems[name].expire(before)
+            self._marks[name].drop_before(self._stems[name].first)
         for standing in self._followed.values():
+            if stream is not None and stream not in (source.stream for source in standing.clause.sources):
+                continue
             if standing.runs is not None:
                 standing.runs.drop_before(before)
             for current in standing.currents.values():
@@ -389,8 +397,8 @@ class Soup:
 
     def _results(self, number: int, query: Query, now: Micros, begin: Micros, end: Micros) -> Combinations:
         standing = self._windows.get(number)
-        if standing is not None and number in standing.currents and now >= standing.currents[number].now:
-            current = standing.currents[number]
+        current = standing.currents.get(number) if standing is not None else None
+        if current is not None and now >= current.now and begin <= window_at(query, now)[0]:
             current.advance(now)
             self._schedule(number, current)
             return current.combinations
@@ -414,15 +422,16 @@ class Soup:
         totals = {of: Total.of_values(values(of, results.ids[:, names.index(of.source)])) for of in query.columns}
         return answer(query.aggregates, len(results), totals)
 
-    def _projected(self, query: Query, results: Combinations) -> pa.RecordBatch:
+    def _projected(self, query: Query, results: Combinations) -> tuple[pa.RecordBatch, Instants]:
         """Columns, and duplicates out, only now."""
         values, names = self._values_of(query.clause), query.clause.names
         columns = [values(of, results.ids[:, names.index(of.source)]) for _, of in query.select]
         rows = pa.RecordBatch.from_arrays(columns, names=[name for name, _ in query.select])
         if not query.distinct:
-            return rows
+            return rows, results.latest
         codes = KeyTable([column.type for column in columns]).encode(columns)
-        return rows.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
+        kept = np.sort(np.unique(codes, return_index=True)[1])
+        return rows.take(pa.array(kept)), results.latest[kept]
 
     def _values_of(self, clause: Clause) -> Values:
         stems = dict(zip(clause.names, self._evaluation.stems_of(clause), strict=True))

@@ -9,9 +9,10 @@ import pyarrow as pa
 from millstream.core.errors import MillstreamError
 from millstream.core.instant import LAST, NEVER_BEFORE, UNITS, Micros, format_duration, format_instant
 from millstream.core.schema import Field, type_name
-from millstream.language.catalog import Catalog, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.language.catalog import Catalog, Entry, RelationEntry, SinkEntry, StreamEntry
 from millstream.runtime.engine import Engine
 from millstream.runtime.feed import Feeds
+from millstream.runtime.invocations.registrations import Registrations
 from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.sharing import SharedPart
@@ -84,11 +85,30 @@ def list_sharing(parts: Sequence[SharedPart]) -> pa.Table:
     )
 
 
+def list_registered(registrations: Registrations) -> pa.Table:
+    """`frontier`: where it would be asked now."""
+    queries = list(registrations)
+    return pa.table(
+        {
+            "name": pa.array([query.name for query in queries], pa.string()),
+            "materialisation": pa.array([query.materialise for query in queries], pa.string()),
+            "streams": pa.array([", ".join(query.streams) for query in queries], pa.string()),
+            "frontier": pa.array([_instant(registrations.place(query).now) for query in queries], pa.string()),
+            "complete_from": pa.array([_told_complete(registrations.complete_from(query)) for query in queries], pa.string()),
+            "sql": pa.array([query.sql for query in queries], pa.string()),
+        }
+    )
+
+
 def _complete_from(query: RunningQuery) -> str:
-    """Empty: its answer is complete."""
-    if not query.is_partial:
+    return _told_complete(query.complete_from) if query.is_partial else ""
+
+
+def _told_complete(instant: Micros) -> str:
+    """Empty: the answer is complete."""
+    if instant == NEVER_BEFORE:
         return ""
-    return "unknown" if query.complete_from == LAST else format_instant(query.complete_from)
+    return "unknown" if instant == LAST else format_instant(instant)
 
 
 def list_sinks(engine: Engine, sinks: Sinks) -> pa.Table:
@@ -116,7 +136,7 @@ def _lag(frontier: Micros, delivered: Micros) -> float | None:
     return max(0, frontier - delivered) / UNITS["SECOND"]
 
 
-def describe(entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> pa.Table:
+def describe(entry: Entry) -> pa.Table:
     if isinstance(entry, SinkEntry):
         shown = entry.options.shown()
         return pa.table({"option": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())})

@@ -18,6 +18,7 @@ from millstream.plan.physical import sources
 from millstream.runtime.demand import Demand, Reader, demand_of
 from millstream.runtime.engine import Engine
 from millstream.runtime.feed import Feed
+from millstream.runtime.invocations.registrations import Registrations
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class PushSource(Protocol):
 
 
 class Proxies:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, registrations: Registrations) -> None:
+        self._engine, self._registrations = engine, registrations
         self._attached: dict[str, list[_Attached]] = {}
         engine.stands.queries_changed = self.queries_changed
 
@@ -82,6 +83,8 @@ class Proxies:
             for query in live:
                 read = [each for fragment in query.plan.fragments for each in sources(fragment.root) if each.name == name]
                 readers.append(Reader(read, query.rate))
+            for registered in self._registrations.readers(name):
+                readers.append(Reader([each for each in registered.reads if each.name == name]))
         return demand_of(entry, readers)
 
 

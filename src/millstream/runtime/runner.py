@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.plan.python_function import PythonFunction
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 
 
@@ -18,6 +19,10 @@ class Runner(Protocol):
     def run_map(self, tasks: Sequence[MapTask]) -> list[MapResult]: ...
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]: ...
+
+    def run_soup(self, task: SoupTask) -> SoupResult:
+        """In a process of its own: neither ticks nor invocations wait for each other."""
+        ...
 
     def query_once(self, sql: str, tables: Mapping[str, pa.Table], functions: Sequence[PythonFunction] = ()) -> pa.Table:
         """Spark SQL over tables in memory, for questions that are answered once; `functions` may be called in it."""

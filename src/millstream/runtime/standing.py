@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros
+from millstream.core.instant import BEGINNING, GONE_NEVER, NEVER_BEFORE, Micros
 from millstream.plan.physical import SourceExec
 from millstream.runtime.clock import Clock
 from millstream.runtime.fair_lock import FairRLock
@@ -29,6 +29,8 @@ class Standing:
         self.relations = Relations(location)
         self.queries: dict[str, RunningQuery] = {}
         self.lock = FairRLock()
+        self.needed_from: Callable[[str], Micros] = lambda stream: GONE_NEVER
+        """From where on others than standing queries need a stream's rows."""
         self.queries_changed: Callable[[], None] = lambda: None  # told whenever other queries are live than before
         self.committed = threading.Condition(self.lock)  # type: ignore[arg-type]
 

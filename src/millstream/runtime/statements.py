@@ -22,7 +22,16 @@ from millstream.core.schema import Field, type_from_name, type_name
 from millstream.core.secrets import hide_in_sql
 from millstream.language import statements as ast
 from millstream.language.alter_syntax import with_window
-from millstream.language.catalog import SYSTEM_STREAM, Catalog, Entry, QueryEntry, RelationEntry, SinkEntry, StreamEntry
+from millstream.language.catalog import (
+    SYSTEM_STREAM,
+    Catalog,
+    Entry,
+    QueryEntry,
+    RegisteredEntry,
+    RelationEntry,
+    SinkEntry,
+    StreamEntry,
+)
 from millstream.language.expiry_syntax import with_default_expiry
 from millstream.language.from_binder import stream_scope
 from millstream.language.nodes import StreamWindow
@@ -38,10 +47,14 @@ from millstream.runtime.compile import Compiled, compile_query
 from millstream.runtime.constants import bound_assignments, bound_condition, literal_rows
 from millstream.runtime.engine import Engine
 from millstream.runtime.feed import Feeds
+from millstream.runtime.invocations.defining import registered_of
+from millstream.runtime.invocations.registered import Registered
+from millstream.runtime.invocations.registrations import Registrations
 from millstream.runtime.listing import (
     describe,
     late_rows,
     list_queries,
+    list_registered,
     list_relations,
     list_sharing,
     list_sinks,
@@ -85,7 +98,9 @@ class Statements:
         self._relations = engine.relations
         self.sinks = Sinks(engine)
         self.feeds = Feeds(engine.streams)
-        self.proxies = Proxies(engine)
+        self.registrations = Registrations(engine.location, engine.streams, engine.runner)
+        engine.stands.needed_from = self.registrations.needed_from
+        self.proxies = Proxies(engine, self.registrations)
         self._anonymous = 0
         self._defining = threading.RLock()  # held by whoever changes the catalog, also while others may have the engine's
         self.catalog = Catalog.of_a_database()
@@ -107,17 +122,22 @@ class Statements:
 
     # --- statements
 
-    def run(self, statement: ast.Statement) -> RunningQuery | pa.Table | None:
+    def run(self, statement: ast.Statement) -> RunningQuery | Registered | pa.Table | None:
+        if isinstance(statement, ast.Invoke):  # without any lock: nobody waits for it
+            entry = self.catalog.registered_query(statement.name, statement.place("name"), statement.text)
+            return self.invoke(entry)
         statement = with_default_expiry(statement, self._expiry)
         # before anything is locked: nobody else waits for another database
         self._engine.pulls.refresh(pulled_relations(statement, self.catalog))
         defines = not isinstance(statement, ast.Show | ast.Describe | ast.Explain | ast.InsertValues | ast.DeleteFrom | ast.UpdateSet)
         with self._defining if defines else nullcontext(), self._engine.lock:
             match statement:
-                case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink():
+                case ast.CreateStream() | ast.CreateRelation() | ast.CreateQuery() | ast.CreateSink() | ast.Register():
                     return self._create(statement)
                 case ast.Drop():
                     self._drop(statement)
+                case ast.Unregister():
+                    self._unregister(statement)
                 case ast.AlterWindow() | ast.AlterSelect() | ast.AlterRetain() | ast.Pause() | ast.Resume():
                     self._alter(statement)
                 case ast.Select():
@@ -147,6 +167,13 @@ class Statements:
         entry = self.catalog.query(name)
         with self._engine.lock:
             return self._engine.queries[entry.name]
+
+    def registered(self, name: str) -> Registered:
+        return self.registrations[self.catalog.registered_query(name).name]
+
+    def invoke(self, entry: RegisteredEntry) -> pa.Table:
+        self._engine.streams.advance_idle()
+        return self.registrations.invoke(self.registrations[entry.name])
 
     def function(self, function: PythonFunction) -> None:
         """Queries from now on may call it; saved ones that waited for it go on."""
@@ -224,11 +251,13 @@ class Statements:
 
     # --- definitions
 
-    def _create(self, statement: ast.CreateStream | ast.CreateRelation | ast.CreateQuery | ast.CreateSink) -> RunningQuery | None:
+    def _create(
+        self, statement: ast.CreateStream | ast.CreateRelation | ast.CreateQuery | ast.CreateSink | ast.Register
+    ) -> RunningQuery | Registered | None:
         if statement.if_not_exists and statement.name in self.catalog:
             there = self.catalog.find(statement.name)
             if there is not SYSTEM_STREAM:  # whoever makes it wants it for something else
-                return self._engine.queries.get(there.name)
+                return self.registrations[there.name] if isinstance(there, RegisteredEntry) else self._engine.queries.get(there.name)
         before = self.catalog
         calls = functions_in(statement.select, before.functions) if isinstance(statement, ast.CreateQuery) else {}
         try:
@@ -238,7 +267,7 @@ class Statements:
             self.catalog = before
             raise
 
-    def _define(self, statement: ast.Statement, saved: CatalogEntry, *, reopening: bool) -> RunningQuery | None:
+    def _define(self, statement: ast.Statement, saved: CatalogEntry, *, reopening: bool) -> RunningQuery | Registered | None:
         match statement:
             case ast.CreateStream():
                 self.catalog = self.catalog.with_stream(statement)
@@ -249,6 +278,12 @@ class Statements:
                     self._open_relation(self.catalog.relation(statement.name), reopening=reopening)
             case ast.CreateQuery():
                 return self._open_query(statement, saved, reopening=reopening)
+            case ast.Register():
+                registered = registered_of(statement, saved.id, self.catalog)
+                self.catalog = self.catalog.with_registered(statement, registered.fields)
+                self.registrations.add(registered, reopening=reopening)
+                self._engine.stands.queries_changed()
+                return registered
             case ast.CreateSink():
                 self.catalog = self.catalog.with_sink(statement)
                 entry = self.catalog.sink(statement.name)
@@ -337,17 +372,28 @@ class Statements:
             case SinkEntry():
                 self.sinks.drop(entry.name)
 
-    def _refuse_if_used(self, entry: StreamEntry | RelationEntry | QueryEntry | SinkEntry) -> None:
+    def _unregister(self, statement: ast.Unregister) -> None:
+        if statement.if_exists and statement.name not in self.catalog:
+            return
+        entry = self.catalog.registered_query(statement.name, statement.place("name"), statement.text)
+        self._file.remove([self.registrations[entry.name].number])
+        self.catalog = self.catalog.without(entry.name)
+        self.registrations.remove(entry.name)
+        self._engine.stands.queries_changed()
+
+    def _refuse_if_used(self, entry: Entry) -> None:
         readers = [query for query in self._engine.stands.visible() if entry.name in query.inputs]
         users = [query.name for query in readers]
         users += [sink.name for sink, _ in self.sinks if sink.source == entry.name]
-        if users:
+        registered = [query.name for query in self.registrations.readers(entry.name)]
+        if users or registered:
             # stopping frees a stream only from a query without a name: the others go on when the database is opened again
             unnamed = [query.name for query in readers if not query.is_saved]
             ways = ["Stop " + ", ".join(unnamed)] if unnamed else []
             ways += ["drop " + ", ".join(name for name in users if name not in unnamed)] if len(users) > len(unnamed) else []
+            ways += ["unregister " + ", ".join(registered)] if registered else []
             hint = " and ".join(ways) + " first."
-            raise InUse(f'"{entry.name}" is in use by {", ".join(users)}', hint=hint[0].upper() + hint[1:])
+            raise InUse(f'"{entry.name}" is in use by {", ".join([*users, *registered])}', hint=hint[0].upper() + hint[1:])
 
     # --- queries that change
 
@@ -465,6 +511,10 @@ class Statements:
         then: Micros | None = asked.as_of.args.get("instant") if asked.as_of is not None else None
         if isinstance(entry, StreamEntry):
             return self._past_rows(entry, asked.window, then)
+        if isinstance(entry, RegisteredEntry):
+            if asked.as_of is not None:
+                raise NotSupported(f'registered query "{entry.name}" is asked as of now', hint="Leave AS OF away.")
+            return self.invoke(entry)
         if isinstance(entry, QueryEntry):
             query = self._engine.queries[entry.name]
             self._engine.ensure_started(query)
@@ -524,6 +574,8 @@ class Statements:
                 return list_queries(self._engine)
             case "sharing":
                 return list_sharing(self._engine.sharing())
+            case "registered":
+                return list_registered(self.registrations)
             case _:
                 return list_sinks(self._engine, self.sinks)
 

@@ -91,7 +91,8 @@ class Upkeep:
 
     def _horizon(self, stream: OpenStream, readers: list[RunningQuery]) -> Micros:
         """Rows before this instant are needed by nobody: not by retention, not by a window, not for a replay."""
-        return min([stream.frontier - _retention_us(stream), *map(_replayed_from, readers)])
+        needed = self._standing.needed_from(stream.entry.name)
+        return min([stream.frontier - _retention_us(stream), needed, *map(_replayed_from, readers)])
 
     def _kept_from(self, query: RunningQuery) -> Micros:
         """Changes of its answer up to this instant need not be known one by one: not by retention, not by sinks, not for a replay of

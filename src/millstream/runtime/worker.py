@@ -33,6 +33,8 @@ from millstream.runtime.caches import Caches
 from millstream.runtime.circuit import Circuit
 from millstream.runtime.common_circuit import CommonCircuit, FragmentCache
 from millstream.runtime.exchange import ArrivedRows, read_changes, write_changes, write_contents, write_rows
+from millstream.runtime.invocations.keeper import Keepers
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import (
     FragmentResult,
     FragmentTask,
@@ -72,6 +74,7 @@ class Worker:
         self._evaluator = Evaluator()
         self._caches = Caches()
         self._stores = Stores()
+        self._soups = Keepers(self._evaluator)
 
     def run_stage(self, task: StageTask) -> StageResult:
         self._caches.forget_dead(task)
@@ -102,6 +105,12 @@ class Worker:
             return MapResult(task.part, files)
         except Exception as error:
             return MapResult(task.part, {}, _as_ours(error))
+
+    def run_soup(self, task: SoupTask) -> SoupResult:
+        try:
+            return self._soups.run(task)
+        except Exception as error:
+            return SoupResult(error=_as_ours(error))
 
     def warm_up(self) -> None:
         """Load the libraries and the kernels that most queries need, before the first rows come."""

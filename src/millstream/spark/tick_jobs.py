@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from millstream.core.errors import ConfigInvalid, InternalError
 from millstream.plan.python_function import PythonFunction
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.spark import worker_process
 from millstream.spark.anchors import Anchors
@@ -50,6 +51,7 @@ class SparkRunner:
         self._jobs = Jobs(self._context)
         self._tasks_at_once = tasks_at_once
         self._beside: SparkRunner | None = None
+        self._soup: SparkRunner | None = None
 
     def beside(self) -> SparkRunner:
         """Spark takes no core away from a task that has one: so that one is free for our tasks, theirs may not have all of them."""
@@ -73,9 +75,15 @@ class SparkRunner:
         parts = [tasks[start : start + at_once] for start in range(0, len(tasks), at_once)]
         return [result for part in parts for result in self._collect(worker_process.run_stage, [(task.bucket, task) for task in part])]
 
+    def run_soup(self, task: SoupTask) -> SoupResult:
+        if self._soup is None:
+            self._soup = SparkRunner(self._spark, 1, 1)
+        return self._soup._run(worker_process.run_soup, [(0, task)])[0]
+
     def close(self) -> None:
-        if self._beside is not None:
-            self._beside.close()
+        for other in (self._beside, self._soup):
+            if other is not None:
+                other.close()
         self._jobs.close()
         self._processes.leave()
 

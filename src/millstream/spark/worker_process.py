@@ -11,6 +11,7 @@ from pathlib import Path
 from millstream.core.errors import DataDamaged
 from millstream.operators.call_limit import PROCESS
 from millstream.operators.forked_copies import guard_against_copies
+from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.worker import Worker
 from millstream.spark.lost_workers import note_of
@@ -32,6 +33,10 @@ def run_stage(task: StageTask) -> StageResult:
 def run_map(task: MapTask) -> MapResult:
     PROCESS.note = note_of(task)
     return _worker().run_map(task)
+
+
+def run_soup(task: SoupTask) -> SoupResult:
+    return _worker().run_soup(task)
 
 
 def warm_up(_: None) -> None:

@@ -45,6 +45,7 @@ class CatalogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._next_id, self._entries = _read(path)
+        self._lines: dict[int, tuple[CatalogEntry, str]] = {}  # as they stand in the file: there may be thousands
 
     @property
     def entries(self) -> tuple[CatalogEntry, ...]:
@@ -62,7 +63,7 @@ class CatalogFile:
         How the file looks without it is written beforehand: taking it back takes no space, which may be what is missing.
         """
         entry, before = CatalogEntry(self._next_id, sql, dict(functions or {})), self._entries
-        with Replacement(self._path, _written(before, entry.id + 1), mode=_MODE) as without:
+        with Replacement(self._path, self._written(before, entry.id + 1), mode=_MODE) as without:
             self._replace([*before, entry], entry.id + 1)
             try:
                 yield entry
@@ -81,12 +82,17 @@ class CatalogFile:
         self._replace([entry for entry in self._entries if entry.id not in ids], self._next_id)
 
     def _replace(self, entries: list[CatalogEntry], next_id: int) -> None:
-        atomic_write(self._path, _written(entries, next_id), mode=_MODE)
+        atomic_write(self._path, self._written(entries, next_id), mode=_MODE)
         self._entries, self._next_id = entries, next_id
 
-
-def _written(entries: Sequence[CatalogEntry], next_id: int) -> bytes:
-    return sealed(json.dumps({"next_id": next_id, "statements": [_encoded(entry) for entry in entries]}, indent=1).encode())
+    def _written(self, entries: Sequence[CatalogEntry], next_id: int) -> bytes:
+        """A line for each."""
+        kept, self._lines = self._lines, {}
+        for entry in entries:
+            known = kept.get(entry.id)
+            self._lines[entry.id] = known if known is not None and known[0] is entry else (entry, json.dumps(_encoded(entry)))
+        lines = ",\n ".join(line for _, line in self._lines.values())
+        return sealed(f'{{"next_id": {next_id}, "statements": [\n {lines}\n]}}'.encode())
 
 
 def _encoded(entry: CatalogEntry) -> dict[str, Any]:

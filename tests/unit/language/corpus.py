@@ -89,6 +89,15 @@ STATEMENTS = [
     "EXPLAIN SELECT * FROM a",
     "EXPLAIN ANALYZE SELECT a FROM t [NOW]",
     "EXPLAIN CREATE QUERY x AS SELECT * FROM a [NOW]",
+    "REGISTER QUERY big AS SELECT sym, size FROM trades [BEGIN NOW - 5 MINUTES END NOW] WHERE size > 100",
+    "register query if not exists `odd name` with (materialization = complete) as select 1 from a, c begin timestamp '2020-01-01' end now",
+    "REGISTER QUERY q WITH (materialisation 'none') AS SELECT begin, CASE WHEN a THEN 1 END FROM s BEGIN NOW - 2 DAYS END NOW - 1 DAY",
+    "INVOKE big",
+    "INVOKE `odd name`",
+    "UNREGISTER big",
+    "UNREGISTER QUERY IF EXISTS big",
+    "SHOW REGISTERED",
+    "SHOW REGISTERED QUERIES",
 ]  # fmt: skip
 
 
