@@ -259,7 +259,9 @@ class Families:
             part = changes.take(pa.array(mine)) if len(mine) < changes.num_rows else changes
             assert member.selection is not None
             own = self._own(part, member.selection)
-            member.changelog.take_over(own.filter(own.instant > copied), copied, upto)
+            own = own.filter(own.instant > copied)
+            if member.changelog.take_over(own, copied, upto):
+                member.stats.changes_out += len(own)
 
     def _own(self, changes: pa.Table, selection: Selection) -> SignedBatch:
         """The changes of a member's answer, from those of the rows that it wants."""

@@ -352,6 +352,7 @@ def _apply(outcome: Outcome, tick: int, committed: float) -> None:
     query.at, query.started, query.fed = span.frontier, True, dict(span.fed)
     for member in query.members.values():
         member.at, member.started = query.at, True
+        member.stats.ticks += 1
     if _switches(span):
         query.is_switching, query.owes = False, None
     query.last_seconds = outcome.seconds / query.buckets

@@ -144,18 +144,18 @@ class Changelog:
                 self.follows, self.copied_to = before
                 raise
 
-    def take_over(self, changes: SignedBatch, since: Micros, upto: Micros) -> None:
-        """All changes in (since, upto], from the query that it follows.  Does nothing if somebody else was faster.
+    def take_over(self, changes: SignedBatch, since: Micros, upto: Micros) -> bool:
+        """All changes in (since, upto], from the query that it follows.  Does nothing, and says so, if somebody else was faster.
 
         Where there are none, nothing is written: to look for them again does no harm.
         """
         if self.copied_to != since:
-            return
+            return False
         files = [write_output(self.directory, [changes], self.columns)] if len(changes) else []
         with self._lock:
             if self.copied_to != since or self.follows is None:
                 self._table.delete_unnamed(files)
-                return
+                return False
             self.copied_to = upto
             if files:
                 try:
@@ -165,6 +165,7 @@ class Changelog:
                 except BaseException:
                     self.copied_to = since
                     raise
+            return True
 
     def read(self, since: Micros | None = None, until: Micros | None = None, files: Sequence[OutputFile] | None = None) -> pa.Table:
         """Changes with since < instant <= until, in (instant, diff) order, from everything published or from these files only."""
