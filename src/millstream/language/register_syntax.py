@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millstream.core.errors import ParseError, WindowInvalid, did_you_mean
+from millstream.core.errors import ParseError, Span, WindowInvalid, did_you_mean
 from millstream.language.cursor import Cursor, Name
 from millstream.language.dialect import CqlParser
 from millstream.language.nodes import StreamWindow
@@ -50,7 +50,9 @@ def with_bounds(statement: Statement, window: StreamWindow) -> Statement:
             raise WindowInvalid("the stream has a window already", hint=hint, span=span_of(window), sql=statement.text)
         if isinstance(item, exp.Table):
             item.set("stream_window", window.copy())
-    return replace(statement, select=select)
+    own, end = statement.place("select"), span_of(window)
+    spans = {**statement.spans, "select": Span(own.start, end.end)} if own is not None and end is not None else statement.spans
+    return replace(statement, select=select, spans=spans)
 
 
 def from_items(select: exp.Select) -> list[exp.Expr]:
