@@ -171,7 +171,7 @@ def _sorted(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     queries=st.tuples(st.sampled_from(FAMILIES), st.lists(CREATION, max_size=4)), rows=ROWS, actions=ACTIONS,
     opened=st.tuples(
