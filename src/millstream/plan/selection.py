@@ -4,7 +4,7 @@ SELECT k, v * 2 AS w FROM s [RANGE 1 MINUTE] WHERE k = 3 AND v > 1 AND name LIKE
 
 the stream and its window      s [RANGE 1 MINUTE]         the same for all selections that run together
 factors                        k = 3, v > 1               for the predicate index
-conditions                     name LIKE 'a%'             tried on the rows that the index leaves
+conditions                     all, for the LIKE          tried on the rows that the index leaves
 projections                    k, v * 2 AS w              made of the rows that are left, when somebody looks
 """
 
@@ -50,8 +50,6 @@ Kind = Literal["rows", "changes", "istream", "dstream"]
 """What is told of the rows: all that arrive; what enters and leaves, netted; of that only the one or the other."""
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {exp.LT: "<", exp.LTE: "<=", exp.EQ: "=", exp.GTE: ">=", exp.GT: ">"}
-_DEAREST = 16
-"""Conditions that no index can hold: with more of them a query is better off alone."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +96,11 @@ def selection_of(plan: PhysicalPlan) -> Selection | None:
     logged = {name: log for log, name, _ in source.columns}
     factors: list[Factor] = []
     conditions: list[str] = []
-    for condition in (part for step in filters for part in _conjuncts(step.predicate_sql)):
-        factor = _factor(condition, types)
-        if factor is None:
-            conditions.append(condition.sql(dialect="duckdb"))
-        else:
-            factors.append(Factor(logged[factor.column], factor.op, factor.constant))
-    if len(conditions) > _DEAREST:
-        return None
+    for step in filters:
+        found = [_factor(part, types) for part in _conjuncts(step.predicate_sql)]
+        factors += [Factor(logged[factor.column], factor.op, factor.constant) for factor in found if factor is not None]
+        if None in found:
+            conditions.append(step.predicate_sql)  # as it is: to write a part of it anew might change it
     projections = tuple(step.columns for step in source.prefix if isinstance(step, ProjectStep))
     reads = tuple((log, name) for log, name, _ in source.columns)
     return Selection(source.name, node.spec, kind, tuple(factors), tuple(conditions), reads, projections)

@@ -180,10 +180,12 @@ class Engine:
             query.at, query.started = max(query.at, joined_at), True
             if query.snapshot is None or query.snapshot.at < joined_at:
                 query.snapshot, query.looks_back = None, True
-        if query.terms.altered is not None:
-            query.complete_from = query.terms.altered.complete_from
-            if not query.started:  # it has another plan, and its answer is still that of the old one
-                query.at, query.started, query.looks_back, query.is_switching = query.terms.altered.at, True, True, True
+        altered = query.terms.altered
+        if altered is not None:
+            query.complete_from = altered.complete_from
+            has_shown = (last is not None and key in last.frontiers) or query.changelog.follows is not None or joined_at > altered.at
+            if not has_shown:  # it has another plan, and its answer is still that of the old one
+                query.at, query.started, query.looks_back, query.is_switching = altered.at, True, True, True
 
     def complete_query(self, query: RunningQuery, bound: BoundQuery, plan: PhysicalPlan) -> None:
         """Functions that it waited for are there: from now on it takes part in ticks, if none is missing still."""

@@ -63,7 +63,7 @@ class Families:
         self._on = on
         self._evaluator: Evaluator | None = None
         self._commons: dict[Key, RunningQuery] = {}
-        self._broken: set[Key] = set()
+        self._broken: dict[Key, set[str]] = {}  # incarnations of those who could not run together: one of them is to blame
         self._not_before: dict[Key, Micros] = {}  # until then the log is too short
         self._versions = 0
         self._alone: dict[str, RunningQuery] = {}  # selections that run by themselves, and may join others
@@ -105,9 +105,11 @@ class Families:
         """Whoever can join a family does; where there are enough for a new one, it is founded."""
         by_key: dict[Key, list[RunningQuery]] = {}
         for query in self._alone.values():
-            if _may_join(query) and query.selection is not None and query.selection.family not in self._broken:
+            if _may_join(query) and query.selection is not None:
                 by_key.setdefault(query.selection.family, []).append(query)
         for key, candidates in by_key.items():
+            if key in self._broken and self._broken[key] <= {query.incarnation for query in candidates}:
+                continue
             common = self._commons.get(key)
             if common is None:
                 common = self._founded(key, candidates)
@@ -129,7 +131,7 @@ class Families:
         if started:
             self._engine.ensure_started(common)
         if common.error is not None:
-            self._broken.add(key)
+            self._broken[key] = {query.incarnation for query in candidates}
             self._close(common)
             return None
         log.info("selections run together", extra={"stream": key[0], "window": str(key[1])})
@@ -224,7 +226,7 @@ class Families:
         for key, common in list(self._commons.items()):
             if common.error is not None:
                 log.warning("selections no longer run together", extra={"stream": key[0], "reason": common.error.message})
-                self._broken.add(key)
+                self._broken[key] = {member.incarnation for member in common.members.values()}
                 for member in list(common.members.values()):
                     self.leave(member)
 

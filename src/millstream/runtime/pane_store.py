@@ -71,11 +71,13 @@ class PaneStore(SourceStore):
             self._append(self._together([part.slice(0, cut) for part, cut in zip(ended, cuts, strict=True)]))
 
     def trim(self) -> None:
-        """What is left begins with a whole pane, or with the part of one with which it began before."""
+        """What is left begins with a whole pane, or with the part of one with which it began before; nothing older is left, or whoever
+        looks further back would have it twice."""
         before = self.since
         super().trim()
         if self.since > before:
             self.since = max(before, self.since // self._panes.slide_us * self._panes.slide_us)
+            self._cut_before(self.since)
 
     @property
     def bytes(self) -> int:
@@ -109,14 +111,14 @@ class PaneStore(SourceStore):
     def _grouped(
         self, last: Ints, rows: pa.RecordBatch, arguments: dict[str, pa.Array], functions: list[tuple[str | list[str], str]]
     ) -> SignedBatch:
-        keys = self._panes.keys
-        table = pa.table([pa.array(last), *(rows.column(key) for key in keys), *arguments.values()], names=[_LAST, *keys, *arguments])
+        columns = [rows.column(key) for key in self._panes.keys]
+        keys = [f"_key{place}" for place in range(len(columns))]  # Arrow names what it makes after what it has
+        table = pa.table([pa.array(last), *columns, *arguments.values()], names=[_LAST, *keys, *arguments])
         found = table.group_by([_LAST, *keys], use_threads=False).aggregate(functions)
         names = ["count_all" if function == "count_all" else f"{column}_{function}" for column, function in functions]
-        columns = [found.column(key) for key in keys]
-        columns += [found.column(name) for name in names]
+        made_of = [found.column(name) for name in (*keys, *names)]
         schema = self.schema.to_arrow()
-        made = pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+        made = pa.table([column.cast(field.type) for column, field in zip(made_of, schema, strict=True)], schema=schema)
         part = SignedBatch.arrivals(found.column(_LAST).to_numpy(), made.combine_chunks().to_batches()[0])
         return part if (part.instant[1:] >= part.instant[:-1]).all() else part.take(np.argsort(part.instant, kind="stable"))
 

@@ -110,6 +110,12 @@ class SourceStore:
             self._segments.append(_Segment(rows))
             self._join_small()
 
+    def _cut_before(self, instant: Micros) -> None:
+        """No row from before is left."""
+        while self._segments and self._segments[0].first < instant:
+            rest = self._segments[0].between(instant, self._segments[0].last)
+            self._segments[:1] = [_Segment(rest)] if len(rest) else []
+
     def _put_before(self, rows: SignedBatch) -> None:
         """In front of all others."""
         if len(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,51 @@ def test_who_runs_together_is_shown(db: Database) -> None:
     assert "Runs together with 3 selections over s [RANGE 5 SECONDS], found by: k = 7; tried row by row: " in told
     assert "together" not in db.explain("SELECT v FROM s [RANGE 6 SECONDS] WHERE k = 7")
     assert [store.queries for store in db.stores()] == [("3 selections",)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_altered_and_opened_again_before_the_next_instant(db: Database, tmp_path: Path, clean: bool) -> None:
+    for number in range(4):
+        select(db, f"q{number}", number, "UNBOUNDED")
+    fill(db, (1, 0, 10), (1, 1, 11), (2, 2, 12))
+    assert len(together(db)) == 4
+    db.execute("ALTER QUERY q0 AS SELECT v FROM s [UNBOUNDED] WHERE k = 1")
+    if clean:
+        db.close()
+    else:
+        db._location.close()
+    with open_inline(tmp_path / "db") as again:
+        fill(again, (3, 5, 0), (4, 1, 13), (9, 9, 9))
+        told = [(row["diff"], row["v"]) for row in again.query("q0").changes().to_pylist()]
+        assert told == [(1, 10), (-1, 10), (1, 11), (1, 13)]
+        assert together(again) == {"q0", "q1", "q2", "q3"}
+
+
+def test_conditions_that_no_index_holds_are_tried_as_they_are(db: Database) -> None:
+    db.execute("CREATE STREAM d (ts TIMESTAMP, day DATE, name STRING, x DOUBLE) TIMESTAMP BY ts")
+    conditions = ["day > DATE '2020-01-01'", "day = '2020-01-02'", "initcap(name) = 'Ab'", "CAST(x AS STRING) = '1.0'"]
+    conditions += ["concat_ws('-', name, 'z') = 'ab-z'"]
+    for number, condition in enumerate(conditions):
+        db.execute(f"CREATE QUERY c{number} AS SELECT name FROM d [RANGE 5 SECONDS] WHERE {condition}")
+    db.insert("d", [(SECOND, dt.date(2020, 1, 2), "ab", 1.0), (2 * SECOND, dt.date(2019, 1, 2), "cd", 2.0), (3 * SECOND, None, None, None)])
+    db.flush()
+    assert len(together(db)) == len(conditions)
+    assert [db.query(f"c{number}").result().column("name").to_pylist() for number in range(len(conditions))] == [["ab"]] * len(conditions)
+
+
+def test_when_the_one_to_blame_has_gone_the_others_run_together_again(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        select(db, f"q{number}", number)
+    fill(db, (1, 0, 10), (2, 1, 11))
+
+    def broken(*_: object) -> None:
+        raise QueryFailed("no index today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MatchOp, "step", broken)
+        fill(db, (3, 1, 13), (4, 2, 14))
+    fill(db, (5, 1, 13), (6, 2, 14))
+    assert together(db) == set()
+    db.execute("DROP QUERY q3")
+    fill(db, (7, 1, 13), (8, 2, 14))
+    assert together(db) == {"q0", "q1", "q2"}

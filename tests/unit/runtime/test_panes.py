@@ -80,3 +80,32 @@ def test_a_pane_of_which_the_log_has_only_a_part(tmp_path: Path) -> None:
             fill(db, (28, 0), (31, 0), (55, 0))
             told.append(changes(db, "second"))
     assert told[0] == told[1]
+
+
+def test_who_comes_later_with_a_longer_window_has_no_pane_twice(db: Database) -> None:
+    db.execute("CREATE QUERY a AS SELECT count(*) AS n FROM s [RANGE 2 SECONDS SLIDE 2 SECONDS]")
+    fill(db, (3, 1), (5, 1), (7, 1))
+    db.execute("CREATE QUERY b AS SELECT count(*) AS n FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS]")
+    assert db.query("b").result().column("n").to_pylist() == [2]
+    fill(db, (9, 1), (20, 1))
+    assert changes(db, "b")[:3] == [(1, 2), (-1, 2), (1, 3)]
+
+
+def test_sums_of_as_many_digits_as_there_are(tmp_path: Path) -> None:
+    for off in ((), ("aggregate_by_panes",)):
+        with open_inline(tmp_path / str(len(off)), rules_off=off) as db:
+            db.execute("CREATE STREAM s (ts TIMESTAMP, x DECIMAL(38, 0)) TIMESTAMP BY ts")
+            db.execute("CREATE QUERY q AS SELECT sum(x) AS n FROM s [RANGE 2 SECONDS SLIDE 2 SECONDS]")
+            db.insert("s", [(6 * SECOND, str(10**38 - 1))] * 4 + [(8 * SECOND, "1"), (10 * SECOND, "1")])
+            db.flush()
+            assert changes(db, "q") == [(1, None)]
+
+
+def test_columns_with_the_names_of_arrows_own(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, count_all INT, n INT) TIMESTAMP BY ts")
+        window = "[RANGE 4 SECONDS SLIDE 2 SECONDS]"
+        db.execute(f"CREATE QUERY q AS SELECT count_all, count(*) AS n, sum(n) AS t FROM s {window} GROUP BY count_all")
+        db.insert("s", [(SECOND, 7, 1), (SECOND, 7, 2), (3 * SECOND, 8, 1)])
+        db.flush()
+        assert db.query("q").result().to_pylist() == [{"count_all": 7, "n": 2, "t": 3}]

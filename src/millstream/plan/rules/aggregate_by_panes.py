@@ -27,6 +27,8 @@ from millstream.plan.window import TimeWindow
 
 _WHOLE = 38
 """Digits of an exact sum of many integers."""
+_MOST_DIGITS = 28
+"""With more, the sum of a pane might not fit, and wrap."""
 
 
 def aggregate_by_panes(node: AggregateExec) -> Exec:
@@ -74,7 +76,7 @@ def _partial(name: str, call: AggregateCall, rows: Schema) -> PartialCall | None
     if call.argument is None:
         return None
     type_ = rows[call.argument].type
-    if call.function == "sum" and (pa.types.is_integer(type_) or pa.types.is_decimal128(type_)):
+    if call.function == "sum" and (pa.types.is_integer(type_) or (pa.types.is_decimal128(type_) and type_.precision <= _MOST_DIGITS)):
         narrow = pa.types.is_integer(type_) and type_.bit_width < 64
         return PartialCall(name, "sum", call.argument, pa.int64() if narrow else pa.decimal128(_WHOLE, getattr(type_, "scale", 0)))
     if call.function in ("min", "max") and _ordered(type_):
