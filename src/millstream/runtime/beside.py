@@ -105,7 +105,8 @@ class Beside:
         return sorted(due, key=lambda query: self._last.index(query.incarnation) if query.incarnation in self._last else -1)
 
     def _is_due(self, query: RunningQuery) -> bool:
-        return not query.started or self._standing.is_due(query)
+        """Not while somebody gives it another plan, who lets go of the lock as well."""
+        return not query.is_busy and (not query.started or self._standing.is_due(query))
 
     def _loop(self) -> None:
         with self._standing.lock:

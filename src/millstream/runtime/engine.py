@@ -258,8 +258,9 @@ class Engine:
         for inner in self.stands.inner(query):
             self._bring_up(inner)
         while query.state == "running" and query.lane == "front" and self.stands.is_due(query):
-            self._settle(query)
-            self.rounds.run([query])
+            self._settle(query)  # which may move it beside, or stop it
+            if query.state == "running" and query.lane == "front":
+                self.rounds.run([query])
 
     def _with_other_plan(
         self, query: RunningQuery, incarnation: str, bound: BoundQuery, plan: PhysicalPlan, altered: Beginning | None

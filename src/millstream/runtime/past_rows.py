@@ -19,7 +19,7 @@ Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 def rows_at(stream: OpenStream, window: WindowSpec, at: Micros) -> pa.Table:
     """In the order of (ts, arrival)."""
     schema = stream.entry.schema
-    _check_known(stream, at)
+    _check_known(stream, window, at)
     since = NEVER_BEFORE if window.history_us is None else max(at - window.history_us, NEVER_BEFORE)
     chunks = [chunk for chunk in stream.log.chunks_after(since - 1) if chunk.min_ts <= at]
     directory = stream.log.directory
@@ -34,7 +34,8 @@ def rows_at(stream: OpenStream, window: WindowSpec, at: Micros) -> pa.Table:
     return rows.filter(pa.array(_in_rows(window, rows, ts, at) if isinstance(window, RowsWindow) else _in_time(window, ts, at)))
 
 
-def _check_known(stream: OpenStream, at: Micros) -> None:
+def _check_known(stream: OpenStream, window: WindowSpec, at: Micros) -> None:
+    """All that the window held is kept; one that never lets go holds what there is."""
     name = stream.entry.name
     if at > stream.frontier:
         upto = "nowhere yet" if stream.frontier == NEVER_BEFORE else f"only up to {format_instant(stream.frontier)}"
@@ -42,6 +43,15 @@ def _check_known(stream: OpenStream, at: Micros) -> None:
     if at < stream.log.whole_from:
         kept = format_instant(stream.log.whole_from)
         raise InstantPassed(f'stream "{name}" keeps its rows from {kept}: {format_instant(at)} is gone', hint=f"Ask for {kept} or later.")
+    if window.history_us is None:
+        return
+    oldest = window.first_gone_after(at) if isinstance(window, TimeWindow) else at - window.history_us + 1
+    if oldest < stream.log.whole_from:
+        kept = format_instant(stream.log.whole_from)
+        raise InstantPassed(
+            f'stream "{name}" keeps its rows from {kept}: {window} reached back to {format_instant(oldest)} at {format_instant(at)}',
+            hint="Ask for a later instant or with a shorter window; RETAIN keeps more.",
+        )
 
 
 def _in_time(window: TimeWindow, ts: Instants, at: Micros) -> Mask:

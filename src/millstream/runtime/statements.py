@@ -462,6 +462,9 @@ class Statements:
 
         with _placed(statement, "name"):
             self._engine.alter_query(query, successor.incarnation, compiled.bound, compiled.physical, save)
+        if query.rate != changed.rate:
+            query.terms = replace(query.terms, rate=changed.rate)
+            self._engine.stands.queries_changed()
 
     def _check_same_answer(self, query: RunningQuery, compiled: Compiled, statement: ast.Alter) -> None:
         """Who follows a query relies on its columns."""
@@ -480,8 +483,10 @@ class Statements:
         older = {parse_one(each.sql).name.lower() for each in self._file.entries if each.id < saved.id}  # type: ignore[union-attr]
         younger = [name for name in inputs_of(compiled.physical) if name.lower() not in older and name != SYSTEM_STREAM.name]
         if younger:
+            why = "cannot read itself" if younger[0].lower() == query.name.lower() else f'is older than "{younger[0]}" and cannot read it'
+            message = f'query "{query.name}" {why}'
             raise NotSupported(
-                f'query "{query.name}" is older than "{younger[0]}" and cannot read it',
+                message,
                 hint="Drop it and create it again.",
                 span=statement.place("select"),
                 sql=statement.text,

@@ -10,7 +10,7 @@ import pytest
 
 from inline import InlineRunner, open_inline
 from millstream.api import Database
-from millstream.core.errors import FunctionFailed, InstantPassed
+from millstream.core.errors import FunctionFailed, InstantPassed, NotSupported
 from millstream.runtime import beside, engine
 from millstream.runtime.messages import StageResult, StageTask
 
@@ -255,3 +255,63 @@ def test_a_window_that_cannot_be_computed_leaves_the_query_as_it_was(tmp_path: P
         ]  # fmt: skip
     with open_inline(tmp_path) as db:
         assert "2 SECONDS" in db.query("q").sql
+
+
+def test_a_query_beside_that_is_given_another_window_is_left_alone_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MANY_ROWS", 5)
+    with open_inline(tmp_path) as db:
+        db.execute(f"CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts; CREATE QUERY other AS {SUM} [NOW]")
+        fill(db, 0, 40)
+        db.execute(f"CREATE QUERY q AS {SUM} [RANGE 1 HOUR]")
+        for second in range(40, 90, 10):
+            db.insert("s", [(ts * SECOND, 1) for ts in range(second, second + 10)])
+            length = 5 + second
+            db.execute(f"ALTER QUERY q SET WINDOW [RANGE {length} SECONDS]")
+            db.advance("s", (second + 9) * SECOND)
+            db.flush()
+            told = sum(row["diff"] * (row["n"] or 0) for row in db.query("q").changes().to_pylist())
+            assert told == total(db, "q")
+
+
+def test_an_altered_query_is_altered_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MANY_ROWS", 5)
+    db = open_inline(tmp_path)
+    db.execute(f"CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts; CREATE QUERY other AS {SUM} [NOW]; CREATE QUERY q AS {SUM} [NOW]")
+    fill(db, 0, 40)
+    db.execute("ALTER QUERY q SET WINDOW [RANGE 1 HOUR]")
+    db._engine._beside.stop()
+    db._location.close()
+    with open_inline(tmp_path) as db:
+        db.insert("s", [(ts * SECOND, 1) for ts in range(40, 60)])
+        db.execute("ALTER QUERY q SET WINDOW [RANGE 9 SECONDS]")
+        db.flush()
+        assert total(db, "q") == 9
+
+
+def test_what_a_window_held_is_refused_when_a_part_of_it_has_left_the_log(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
+        for second in range(20):
+            fill(db, second, second + 1)
+        db._engine.streams["s"].log.retain(15 * SECOND)
+        kept = db.execute("SELECT v FROM s [RANGE 1 SECOND] AS OF TIMESTAMP '1970-01-01 00:00:17'")
+        assert kept.num_rows == 2
+        for asked in ("[RANGE 10 SECONDS] AS OF TIMESTAMP '1970-01-01 00:00:17'", "[RANGE 1 HOUR] AS OF NOW"):
+            with pytest.raises(InstantPassed, match="reached back to"):
+                db.execute(f"SELECT v FROM s {asked}")
+
+
+def test_a_query_cannot_read_itself(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts; CREATE QUERY q AS SELECT ISTREAM(v) FROM s")
+        with pytest.raises(NotSupported, match="cannot read itself"):
+            db.execute("ALTER QUERY q AS SELECT ISTREAM(v) FROM q")
+
+
+def test_another_rate_is_wanted_at_once(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, v INT) TIMESTAMP BY ts")
+        for name, rate in (("q", 1), ("like_this", 3)):
+            db.execute(f"CREATE QUERY {name} AS {SUM} [NOW] WITH RATE {rate} PER SECOND")
+        db.execute(f"ALTER QUERY q AS {SUM} [NOW] WITH RATE 3 PER SECOND")
+        assert db._engine.queries["q"].rate == db._engine.queries["like_this"].rate is not None
