@@ -95,6 +95,7 @@ class Engine:
         common = self.families.common_of(query)
         if common is not None:
             self._bring_up(common)
+            self.families.dissolve_failed()
         self.families.gather()
 
     def _undo_create(self, name: str) -> None:
@@ -397,6 +398,7 @@ class Engine:
         with self.lock:
             for query in [query for query in self.stands.running() if query.is_switching]:
                 self._settle(query)  # before anybody looks at what is due: it may let others in
+            self.families.dissolve_failed()  # nor may anybody wait for a common query that failed between two ticks
             due = self.pulls.ready(self._due() if not self.system.is_wanted(self.stands.running()) else self._due_with_report())
             if not due:
                 return None

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from millstream.core.errors import PlanChanged
 from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators.evaluator import Evaluator
@@ -258,9 +259,15 @@ class Families:
                 mine = np.flatnonzero(whose == number)
             else:
                 mine = order[np.searchsorted(ordered, number, "left") : np.searchsorted(ordered, number, "right")]
-            part = changes.take(pa.array(mine)) if len(mine) < changes.num_rows else changes
-            assert member.selection is not None
-            own = self._own(part, member.selection)
+            if len(mine) == 0:
+                own = SignedBatch.empty(member.plan.schema)
+            elif member.selection is not None:
+                own = self._own(changes.take(pa.array(mine)) if len(mine) < changes.num_rows else changes, member.selection)
+            else:
+                raise PlanChanged(
+                    f'changes of "{member.name}" wait where it ran together with others, and its plan can no longer tell them',
+                    hint="Open the database with the rules that it had, close it, and open it as you wish.",
+                )
             own = own.filter(own.instant > copied)
             if member.changelog.take_over(own, copied, upto):
                 member.stats.changes_out += len(own)

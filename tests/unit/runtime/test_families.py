@@ -9,9 +9,10 @@ import pytest
 
 from inline import InlineRunner, open_inline
 from millstream.api import Database
-from millstream.core.errors import InUse, QueryFailed
+from millstream.core.errors import InUse, PlanChanged, QueryFailed
 from millstream.operators.match import MatchOp
 from millstream.runtime import families
+from millstream.state.location import Location
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k INT, v INT) TIMESTAMP BY ts"
 SECOND = 1_000_000
@@ -250,3 +251,49 @@ def test_when_the_one_to_blame_has_gone_the_others_run_together_again(db: Databa
     db.execute("DROP QUERY q3")
     fill(db, (7, 1, 13), (8, 2, 14))
     assert together(db) == {"q0", "q1", "q2"}
+
+
+def test_reopened_with_other_rules_they_go_on_by_themselves(db: Database, tmp_path: Path) -> None:
+    for number in range(3):
+        select(db, f"q{number}", number)
+    fill(db, (1, 0, 10), (2, 1, 11), (3, 1, 12))
+    assert len(together(db)) == 3
+    db.close()
+    with open_inline(tmp_path / "db", rules_off=["push_filter_below_window"]) as again:
+        assert together(again) == set()
+        fill(again, (4, 1, 13), (5, 2, 14), (6, 2, 0))
+        assert [values(again, f"q{number}") for number in range(3)] == [[10], [11, 12, 13], [14]]
+
+
+def test_reopened_with_other_rules_after_a_kill_what_waits_is_not_lost(db: Database, tmp_path: Path) -> None:
+    for number in range(3):
+        select(db, f"q{number}", number)
+    fill(db, (1, 0, 10), (2, 1, 11), (3, 1, 12))
+    assert db._engine.families.waiting()
+    db._location.close()  # as if it had been killed
+    location = Location.open(tmp_path / "db", buckets=2)
+    with pytest.raises(PlanChanged, match="wait where it ran together"):
+        open_inline(tmp_path / "db", rules_off=["push_filter_below_window"], location=location)
+    location.close()
+    with open_inline(tmp_path / "db") as again:
+        assert [values(again, f"q{number}") for number in range(3)] == [[10], [11], []]
+
+
+def test_a_common_query_that_fails_while_one_joins_keeps_nobody(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        select(db, f"q{number}", number)
+    fill(db, (1, 0, 10), (2, 1, 11), (3, 1, 12))
+    assert len(together(db)) == 3
+    db.insert("s", [(4 * SECOND, 1, 13), (5 * SECOND, 9, 9)])
+
+    def broken(*_: object) -> None:
+        raise QueryFailed("no index today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MatchOp, "step", broken)
+        select(db, "late", 1)
+    assert "late" not in together(db)
+    db.flush()
+    assert [values(db, f"q{number}") for number in range(3)] == [[10], [11, 12, 13], []]
+    assert values(db, "late") == [11, 12, 13]
+    assert db.execute("SHOW QUERIES").column("state").to_pylist() == ["running"] * 4
