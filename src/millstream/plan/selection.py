@@ -1,11 +1,13 @@
 """Queries that only choose rows of a stream: what of them an index can tell, and what has to be done with the rows that it finds.
 
-SELECT k, v * 2 AS w FROM s [RANGE 1 MINUTE] WHERE k = 3 AND v > 1 AND name LIKE 'a%'
+    SELECT k, v * 2 AS w FROM s [RANGE 1 MINUTE] WHERE k = 3 AND v > 1 AND name LIKE 'a%'
 
-the stream and its window      s [RANGE 1 MINUTE]         the same for all selections that run together
-factors                        k = 3, v > 1               for the predicate index
-conditions                     all, for the LIKE          tried on the rows that the index leaves
-projections                    k, v * 2 AS w              made of the rows that are left, when somebody looks
+is taken apart into
+
+    the stream and its window      s [RANGE 1 MINUTE]         the same for all selections that run together
+    factors                        k = 3, v > 1               for the predicate index
+    conditions                     all, for the LIKE          tried on the rows that the index leaves
+    projections                    k, v * 2 AS w              made of the rows that are left, when somebody looks
 """
 
 from __future__ import annotations
