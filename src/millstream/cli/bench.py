@@ -1,4 +1,4 @@
-"""`millstream bench`: runs the benchmarks of a checkout; there are none in an installed package."""
+"""`millstream bench`: Millstream beside its peers, and the other benchmarks of a checkout; there are none in an installed package."""
 
 from __future__ import annotations
 
@@ -12,24 +12,59 @@ import typer
 
 from millstream.core.errors import ConfigInvalid, did_you_mean
 
+COMPARISON = "compare"
+
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="One of --list; without it, all of them in turn.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Workloads or benchmarks, see --list; all workloads unless told.")] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
+    peer: Annotated[list[str] | None, typer.Option(help="Only this peer, may be repeated; all installed ones unless told.")] = None,
+    variant: Annotated[list[str] | None, typer.Option(help="base, window10, keys10 or strings, may be repeated.")] = None,
+    install: Annotated[list[str] | None, typer.Option(help="Install this peer first, or all: each in an environment of its own.")] = None,
+    scale: Annotated[float, typer.Option(help="How many times the rows; results are kept only at 1.")] = 1.0,
+    work: Annotated[Path | None, typer.Option(help="Where the rows go, and stay for the next time.")] = None,
 ) -> None:
-    """Run the benchmarks, side by side with the peers that are installed."""
+    """Time Millstream beside the peers that are installed, or run one of the other benchmarks."""
     scripts = find_benchmarks(_directory())
+    workloads = find_workloads(_directory())
     if list_them:
-        for key, path in scripts.items():
-            typer.echo(f"{key:24} {_about(path)}")
+        _list(workloads, {name: _about(path) for name, path in scripts.items() if name != COMPARISON})
         return
-    if name is not None and name not in scripts:
-        raise ConfigInvalid(f'there is no benchmark "{name}"', hint=did_you_mean(name, scripts) or "See millstream bench --list.")
-    for path in scripts.values() if name is None else [scripts[name]]:
-        typer.echo(f"== {path.stem}")
-        status = subprocess.run([sys.executable, str(path)], check=False).returncode
-        if status:
-            raise typer.Exit(1)
+    for name in names or []:
+        if name not in scripts and name not in workloads:
+            hint = did_you_mean(name, [*workloads, *scripts]) or "See millstream bench --list."
+            raise ConfigInvalid(f'there is no benchmark "{name}"', hint=hint)
+    others = [name for name in names or [] if name in scripts]
+    if not others or len(others) < len(names or []):
+        options = [("--peer", peer), ("--variant", variant), ("--install", install)]
+        given = [text for option, values in options for value in values or [] for text in (option, value)]
+        where = ["--work", str(work)] if work is not None else []
+        asked = [name for name in names or [] if name in workloads]
+        _run(scripts[COMPARISON], [*asked, *given, "--scale", str(scale), *where])
+    for name in others:
+        typer.echo(f"== {name}")
+        _run(scripts[name], [])
+
+
+def _run(script: Path, arguments: list[str]) -> None:
+    if subprocess.run([sys.executable, str(script), *arguments], check=False).returncode:
+        raise typer.Exit(1)
+
+
+def _list(workloads: dict[str, str], others: dict[str, str]) -> None:
+    for heading, titles in {"Workloads, beside the peers that are installed:": workloads, "Other benchmarks:": others}.items():
+        typer.echo(heading)
+        for name, title in titles.items():
+            typer.echo(f"  {name:24} {title}")
+
+
+def find_workloads(directory: Path) -> dict[str, str]:
+    """What each of them is, by name."""
+    script = directory / f"{COMPARISON}.py"
+    if not script.exists():
+        return {}
+    printed = subprocess.run([sys.executable, str(script), "--list"], check=True, capture_output=True, text=True).stdout
+    return dict(line.split("\t") for line in printed.splitlines())
 
 
 def find_benchmarks(directory: Path) -> dict[str, Path]:

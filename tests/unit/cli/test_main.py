@@ -90,8 +90,18 @@ def test_benchmarks_are_found_by_what_they_do(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "data.py").write_text('"""Only a module."""\n')
     monkeypatch.setattr(bench_module, "_directory", lambda: tmp_path)
     assert run_program(["bench", "--list"]) == 0
-    assert capsys.readouterr().out.split() == ["speed", "How", "fast."]
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["speed", "How", "fast."]
     assert run_program(["bench", "speed"]) == 1
+
+
+def test_workloads_are_listed_and_run_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    program = 'import sys\nif __name__ == "__main__":\n    print("w1\\tsums" if "--list" in sys.argv else sys.argv[1:])\n'
+    (tmp_path / "compare.py").write_text(program)
+    monkeypatch.setattr(bench_module, "_directory", lambda: tmp_path)
+    assert run_program(["bench", "--list"]) == 0
+    assert capfd.readouterr().out.splitlines()[1].split() == ["w1", "sums"]
+    assert run_program(["bench", "w1", "--peer", "duckdb", "--peer", "spark"]) == 0
+    assert capfd.readouterr().out.strip() == str(["w1", "--peer", "duckdb", "--peer", "spark", "--scale", "1.0"])
 
 
 def test_without_a_checkout_there_are_no_benchmarks(

@@ -1,0 +1,127 @@
+"""Millstream beside the installed peers, workload by workload: answers checked, then timed, on the same files.
+
+    millstream bench [w1 w2 ...] [--peer NAME ...] [--variant base|window10|keys10|strings ...] [--install NAME|all]
+
+A system first answers over 200,000 rows, and every answer is compared with DuckDB's over all rows at once.  Then it runs over two
+sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
+what rows cost, without what it costs to start.  Time, processor time and memory are measured from outside, over all processes.
+Whoever is slow gets fewer rows more, and none if it would take more than a few minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from comparison.answers import Answers
+from comparison.data import FILE_ROWS, Data
+from comparison.measure import Run, RunFailed, measured
+from comparison.results import Outcome, keep, show
+from comparison.systems import System, systems
+from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload
+
+CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
+FEWEST, MORE = 1_000_000, 4_000_000
+PATIENCE = 240.0
+"""Seconds for a run."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    work: Path
+    scale: float
+
+    def outcome(self, system: System, workload: Workload) -> Outcome:
+        try:
+            self._check(system, workload)
+            return self._timed(system, workload)
+        except RunFailed as failure:
+            return Outcome.failed(system.name, workload.id, str(failure))
+
+    def _check(self, system: System, workload: Workload) -> None:
+        sparse = replace(workload, keys=workload.keys // 10)
+        step = CHECK_STEP_US * (10 if workload.variant == "window10" else 1)
+        files = Data(self.work / "check" / workload.id, sparse, step_us=step, file_rows=CHECK_FILE_ROWS, seed=1).files(CHECK_ROWS)
+        answers = self.work / f"{system.name}-{workload.id}.parquet"
+        self._run(system, workload, files, answers)
+        wrong = Answers(workload, files).differences(system.shapes[workload.name], answers)
+        answers.unlink()
+        if wrong:
+            raise RunFailed(f"{wrong} wrong answers")
+
+    def _timed(self, system: System, workload: Workload) -> Outcome:
+        low = _whole_files(max(FEWEST * self.scale, 1.1 * workload.full_after))
+        data = Data(self.work / "rows" / f"{'-'.join(workload.streams)}-{workload.keys}-{workload.string_keys}", workload)
+        small = self._run(system, workload, data.files(low))
+        more = MORE * self.scale
+        patience = PATIENCE / 2 - small.wall
+        if small.result["seconds"] / low * more > patience:
+            more = max(FEWEST * self.scale, low * patience / small.result["seconds"])
+        high = low + _whole_files(more)
+        large = self._run(system, workload, data.files(high))
+        return Outcome.between(system.name, workload.id, low, small, high, large)
+
+    def _run(self, system: System, workload: Workload, files: dict[str, list[Path]], answers: Path | None = None) -> Run:
+        job = self.work / "job.json"
+        streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
+        asked = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
+        told = str(answers) if answers else None
+        job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told}))
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
+
+
+def _whole_files(rows: float) -> int:
+    return -(-int(rows) // FILE_ROWS) * FILE_ROWS
+
+
+def main() -> None:
+    known = systems()
+    parser = argparse.ArgumentParser(prog="millstream bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("--peer", action="append", choices=list(known), help="only these; Millstream always runs")
+    parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="base unless told")
+    parser.add_argument("--install", action="append", choices=[*known, "all"], default=[], help="first install the peer; then run with it")
+    parser.add_argument("--scale", type=float, default=1.0, help="how many times the rows")
+    parser.add_argument("--work", type=Path, help="where the files go, and stay; a temporary directory unless told")
+    parser.add_argument("--list", action="store_true", help="only say which workloads there are")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print(*(f"{workload.name}\t{workload.title}" for workload in WORKLOADS.values()), sep="\n")
+        return
+    for system in known.values():
+        if system.requirements.exists() and {system.name, "all"} & set(arguments.install):
+            print(f"installing {system.name}", flush=True)
+            system.install()
+    if arguments.install and not arguments.workloads:
+        return
+    chosen = [system for system in known.values() if system.name == "millstream" or not arguments.peer or system.name in arguments.peer]
+    for system in chosen:
+        if not system.is_installed:
+            print(f"{system.name} is not installed: millstream bench --install {system.name}")
+    variants: list[Variant] = arguments.variant or ["base"]
+    asked = [WORKLOADS[name].varied(variant) for name in arguments.workloads or WORKLOADS for variant in variants]
+    work = arguments.work or Path(tempfile.mkdtemp(prefix="millstream-bench-"))
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        bench = Bench(work, arguments.scale)
+        for workload in asked:
+            print(f"\n{workload.id}: {workload.title}", flush=True)
+            for system in chosen:
+                if system.is_installed and workload.name in system.shapes:
+                    outcome = bench.outcome(system, workload)
+                    show(outcome)
+                    if arguments.scale == 1.0:
+                        keep(outcome, system.version)
+    finally:
+        if arguments.work is None:
+            shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()

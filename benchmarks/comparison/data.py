@@ -1,0 +1,71 @@
+"""The rows of a workload, as files of CSV: the same for every system, the same for the same seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+
+from comparison.workloads import Workload
+
+FILE_ROWS = 100_000
+"""Of all streams of a workload together."""
+START_US = 1_767_225_600_000_000
+"""2026-01-01, UTC."""
+GROUPS, VALUES = 1000, 1000
+
+
+class Data:
+    """The files of one workload, made when they are asked for, and no more of them than that."""
+
+    def __init__(self, directory: Path, workload: Workload, *, step_us: int = 1000, file_rows: int = FILE_ROWS, seed: int = 0) -> None:
+        self._directory, self._workload, self._step_us, self._file_rows, self._seed = directory, workload, step_us, file_rows, seed
+
+    def files(self, rows: int) -> dict[str, list[Path]]:
+        """For each stream a directory with just the files of the first `rows` rows, which must be whole files."""
+        count, rest = divmod(rows, self._file_rows)
+        assert rest == 0, f"{rows} rows are not whole files of {self._file_rows}"
+        for number in range(count):
+            if not self._made(next(iter(self._workload.streams)), number).exists():
+                self._make(number)
+        return {stream: [self._linked(rows, stream, number) for number in range(count)] for stream in self._workload.streams}
+
+    def last_us(self, rows: int) -> int:
+        return START_US + (rows - 1) * self._step_us
+
+    def _made(self, stream: str, number: int) -> Path:
+        return self._directory / "all" / stream / f"part-{number:05d}.csv"
+
+    def _linked(self, rows: int, stream: str, number: int) -> Path:
+        made, link = self._made(stream, number), self._directory / str(rows) / stream / f"part-{number:05d}.csv"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.hardlink_to(made)
+        return link
+
+    def _make(self, number: int) -> None:
+        rng = np.random.default_rng([self._seed, number])
+        place = np.arange(number * self._file_rows, (number + 1) * self._file_rows)
+        streams = self._workload.streams
+        for turn, (stream, columns) in reversed(list(enumerate(streams.items()))):  # the first last: it tells that all are there
+            mine = place[place % len(streams) == turn]
+            made = {
+                "ts": pc.strftime(pa.array(START_US + mine * self._step_us, pa.timestamp("us")).cast("timestamp[ms]"), "%Y-%m-%d %H:%M:%S")
+            }
+            made |= {name: self._column(name, rng, len(mine)) for name in columns}
+            path = self._made(stream, number)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            csv.write_csv(pa.table(made), path, csv.WriteOptions(include_header=False, quoting_style="none"))
+
+    def _column(self, name: str, rng: np.random.Generator, count: int) -> pa.Array:
+        if name == "grp":
+            return pa.array(rng.integers(0, GROUPS, count))
+        if name == "value":
+            return pa.array(rng.integers(0, VALUES, count))
+        keys = pa.array(rng.integers(0, self._workload.keys, count))
+        if self._workload.string_keys:
+            return pc.binary_join_element_wise("key-", pc.utf8_lpad(keys.cast(pa.string()), 7, "0"), "")
+        return keys

@@ -1,0 +1,70 @@
+"""The systems that are compared, and where each of them is installed: the peers in environments of their own, out of each other's way."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PEERS = Path(__file__).parent / "peers"
+ENVIRONMENTS = Path(__file__).parents[2] / ".peers"
+
+
+@dataclass(frozen=True)
+class System:
+    name: str
+    shapes: dict[str, str]
+    """The form of its answers, for each workload that it can express."""
+
+    @property
+    def runner(self) -> Path:
+        return PEERS / self.name / "run.py"
+
+    @property
+    def requirements(self) -> Path:
+        return PEERS / self.name / "requirements.txt"
+
+    @property
+    def python(self) -> Path:
+        """Systems without requirements of their own run where Millstream does."""
+        return ENVIRONMENTS / self.name / "bin" / "python" if self.requirements.exists() else Path(sys.executable)
+
+    @property
+    def is_installed(self) -> bool:
+        return self.python.exists() and (not self.requirements.exists() or self._stamp.exists())
+
+    @property
+    def version(self) -> str:
+        """What is installed of it, as its requirements pin it."""
+        pinned = self.requirements.read_text().split() if self.requirements.exists() else []
+        return next((line.partition("==")[2] for line in pinned if "==" in line), "")
+
+    @property
+    def _stamp(self) -> Path:
+        return ENVIRONMENTS / self.name / ".installed"
+
+    def install(self) -> None:
+        """Its environment anew."""
+        shutil.rmtree(ENVIRONMENTS / self.name, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENTS / self.name)], check=True)
+        pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(self.requirements)]
+        subprocess.run(pip, check=True, env={**os.environ, "PIP_NO_INPUT": "1"})
+        self._stamp.touch()
+
+
+def systems() -> dict[str, System]:
+    """Millstream first, then the peers by name."""
+    found = {path.parent.name: System(path.parent.name, _shapes(path)) for path in sorted(PEERS.glob("*/run.py"))}
+    return {"millstream": found.pop("millstream"), **found}
+
+
+def _shapes(runner: Path) -> dict[str, str]:
+    """WORKLOADS of a runner, read without running it: what it imports may not be installed here."""
+    for node in ast.parse(runner.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "WORKLOADS" for target in node.targets):
+            return dict(ast.literal_eval(node.value))
+    raise AssertionError(f"{runner} does not say WORKLOADS")
