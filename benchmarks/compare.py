@@ -23,7 +23,7 @@ from comparison.data import FILE_ROWS, Data
 from comparison.measure import Run, RunFailed, measured
 from comparison.results import Outcome, keep, show
 from comparison.systems import System, systems
-from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload
+from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selections
 
 CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
 FEWEST, MORE = 1_000_000, 4_000_000
@@ -48,8 +48,8 @@ class Bench:
         step = CHECK_STEP_US * (10 if workload.variant == "window10" else 1)
         files = Data(self.work / "check" / workload.id, sparse, step_us=step, file_rows=CHECK_FILE_ROWS, seed=1).files(CHECK_ROWS)
         answers = self.work / f"{system.name}-{workload.id}.parquet"
-        self._run(system, workload, files, answers)
-        wrong = Answers(workload, files).differences(system.shapes[workload.name], answers)
+        self._run(system, sparse, files, answers)
+        wrong = Answers(sparse, files).differences(system.shapes[workload.name], answers)
         answers.unlink()
         if wrong:
             raise RunFailed(f"{wrong} wrong answers")
@@ -70,8 +70,9 @@ class Bench:
         job = self.work / "job.json"
         streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
         asked = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
+        wanted = selections(workload) if workload.name == "w6" else []
         told = str(answers) if answers else None
-        job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told}))
+        job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "selections": wanted, "answers": told}))
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
 

@@ -5,6 +5,8 @@ Time moves by a millisecond from row to row, over all streams of a workload toge
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,7 +29,7 @@ class Workload:
     window_s: int
     keys: int
     sql: str
-    """Millstream's, with {w} and {slide} for the seconds."""
+    """Millstream's, with {w} and {slide} for the seconds, {condition} for that of a selection."""
     slide_s: int = 60
     variant: Variant = "base"
 
@@ -38,10 +40,6 @@ class Workload:
     @property
     def string_keys(self) -> bool:
         return self.variant == "strings"
-
-    @property
-    def question(self) -> str:
-        return self.sql.format(w=self.window_s, slide=self.slide_s)
 
     @property
     def full_after(self) -> int:
@@ -58,7 +56,30 @@ class Workload:
 
 
 EVENTS = {"events": ("key", "value")}
-SELECTIONS = 1000
+Condition = tuple[str, str, int | str]
+"""A column, one of = >= < and a constant."""
+
+
+def selections(workload: Workload, count: int = 1000) -> list[list[Condition]]:
+    """What a thousand people want to see: half of them a key each, the others small values of a few keys.  A tenth of the rows is for
+    somebody."""
+    rng = random.Random(0)
+
+    def key(number: int) -> int | str:
+        return f"key-{number:07d}" if workload.string_keys else number
+
+    wanted: list[list[Condition]] = []
+    for number in range(count):
+        first = rng.randrange(workload.keys - 10)
+        below = rng.randrange(100, 200)
+        several: list[Condition] = [("key", ">=", key(first)), ("key", "<", key(first + 10)), ("value", "<", below)]
+        wanted.append([("key", "=", key(first))] if number % 2 else several)
+    return wanted
+
+
+def as_sql(conditions: Sequence[Condition]) -> str:
+    return " AND ".join(f"{column} {op} {constant!r}" for column, op, constant in conditions)
+
 
 WORKLOADS = {
     each.name: each
@@ -80,6 +101,10 @@ WORKLOADS = {
             "w4", "three streams joined on one key within 600 s, then the sum by key", dict.fromkeys("abc", ("key", "value")), 600, 200_000,
             "SELECT a.key, sum(c.value) AS total, count(*) AS n FROM a [RANGE {w} SECONDS] JOIN b [RANGE {w} SECONDS] ON a.key = b.key "
             "JOIN c [RANGE {w} SECONDS] ON b.key = c.key GROUP BY a.key",
+        ),
+        Workload(
+            "w6", "a thousand selections of rows, each a query of its own", EVENTS, 0, 10_000,
+            "SELECT ts, key, value FROM events WHERE {condition}",
         ),
         Workload(
             "w7", "three aggregations in a row: sums by key, keys by band of sums, the fullest band", EVENTS, 600, 10_000,

@@ -24,6 +24,8 @@ class Job:
     string_keys: bool
     answers: str | None
     batch_rows: int
+    selections: list[list[tuple[str, str, int | str]]]
+    """Of w6: the conditions of each, (column, operator, constant)."""
 
     def files(self) -> Iterator[dict[str, str]]:
         """The n-th file of each stream, by the name of the stream; they cover the same time."""
@@ -44,6 +46,7 @@ def job(workloads: Iterable[str]) -> Job:
         string_keys=fields.get("string_keys", False),
         answers=fields.get("answers"),
         batch_rows=fields.get("batch_rows", 100_000),
+        selections=fields.get("selections", []),
     )
 
 
