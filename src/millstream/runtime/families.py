@@ -34,7 +34,6 @@ from millstream.plan.logical import BoundQuery, Scan, ToStream, Window
 from millstream.plan.physical import PhysicalPlan, contents_fragment
 from millstream.plan.selection import MEMBER, Kind, Selection, common_plan, selection_of
 from millstream.plan.window import TimeWindow
-from millstream.runtime.messages import Selections
 from millstream.runtime.results import one_batch
 from millstream.runtime.rounds import Rounds
 from millstream.runtime.running_query import COMMON, RunningQuery, Terms
@@ -145,7 +144,7 @@ class Families:
         scan = Scan(stream, tuple((field.name, field) for field in entry.schema))
         bound = BoundQuery(ToStream(Window(scan, window), "istream"), plan.schema.names, f"the selections over {stream} {window}")
         common = self._engine.add_query(name, COMMON + name, bound, plan, terms)
-        common.selections = Selections.of(self._next_version(), ())
+        self._select(common)
         common.sink_positions[name] = lambda: self._behind(common)
         self._commons[key] = common
         return common
@@ -194,12 +193,9 @@ class Families:
         self._engine.drop_query(common)
 
     def _select(self, common: RunningQuery) -> None:
-        wanted = tuple(member.selection.wanted(number) for number, member in common.members.items() if member.selection is not None)
-        common.selections = Selections.of(self._next_version(), wanted)
-
-    def _next_version(self) -> int:
+        """Somebody has come or gone."""
         self._versions += 1
-        return self._versions
+        common.selections_version = self._versions
 
     # --- after a restart, and after a failure
 

@@ -180,8 +180,9 @@ class RunningQuery:
     stats: QueryStats = field(default_factory=QueryStats)
     common: RunningQuery | None = None  # the query in which it runs, together with others
     members: dict[int, RunningQuery] = field(default_factory=dict)  # of a common query: those that run in it
-    selections: Selections | None = None  # ... and what they want
+    selections_version: int = 0  # ... another whenever somebody has come or gone
     catch_up: Callable[[], None] = lambda: None  # of one that runs in another: get its changes from there
+    _selections: Selections | None = None
     _facts: _PlanFacts | None = None
 
     @property
@@ -256,6 +257,16 @@ class RunningQuery:
     def selection(self) -> Selection | None:
         """What it wants of a stream, if it does nothing but choose rows."""
         return self._known.selection
+
+    @property
+    def selections(self) -> Selections | None:
+        """Of a common query: what its members want.  Made when it is asked for: a thousand may come before that."""
+        if not self.is_common:
+            return None
+        if self._selections is None or self._selections.version != self.selections_version:
+            wanted = (member.selection.wanted(number) for number, member in self.members.items() if member.selection is not None)
+            self._selections = Selections.of(self.selections_version, tuple(wanted))
+        return self._selections
 
     @property
     def may_be_late(self) -> bool:
