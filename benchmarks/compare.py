@@ -119,6 +119,9 @@ def main() -> None:
                     show(outcome)
                     if arguments.scale == 1.0:
                         keep(outcome, system.version)
+        from comparison.pages import write_pages  # not before: it loads what draws
+
+        write_pages()
     finally:
         if arguments.work is None:
             shutil.rmtree(work)

@@ -6,10 +6,10 @@ Only the standard library is needed, and pyarrow when answers are asked for.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 
@@ -26,6 +26,8 @@ class Job:
     batch_rows: int
     selections: list[list[tuple[str, str, int | str]]]
     """Of w6: the conditions of each, (column, operator, constant)."""
+    pace: float | None
+    """Rows a second; None: as fast as it can."""
 
     def files(self) -> Iterator[dict[str, str]]:
         """The n-th file of each stream, by the name of the stream; they cover the same time."""
@@ -47,6 +49,7 @@ def job(workloads: Iterable[str]) -> Job:
         answers=fields.get("answers"),
         batch_rows=fields.get("batch_rows", 100_000),
         selections=fields.get("selections", []),
+        pace=fields.get("pace"),
     )
 
 
@@ -60,7 +63,36 @@ def write_answers(path: str, tables: Iterable[Any]) -> int:
     return whole.num_rows
 
 
-def result(started: float, answers: int | None, ended: float | None = None) -> None:
-    """The last line on stdout; `started` and `ended` are of `time.perf_counter`."""
+SLICE = 0.05
+"""Where rows come at a pace, so many seconds of them come at once."""
+
+
+def slices(tables: dict[str, Any], pace: float) -> Iterator[dict[str, Any]]:
+    """The rows of each stream, as Arrow tables, cut into what comes together; of all streams together so many rows a second."""
+    total = sum(table.num_rows for table in tables.values())
+    count = max(1, int(total / (pace * SLICE)))
+    for i in range(count):
+        yield {
+            stream: table.slice(table.num_rows * i // count, table.num_rows * (i + 1) // count - table.num_rows * i // count)
+            for stream, table in tables.items()
+        }
+
+
+def paced(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Each slice when it is due, with that time: whoever is not ready then is late for it."""
+    started = perf_counter()
+    for i, tables in enumerate(rows):
+        due = started + i * SLICE
+        while (early := due - perf_counter()) > 0:
+            sleep(early)
+        yield due, tables
+
+
+def result(started: float, answers: int | None, ended: float | None = None, delays: Sequence[float] | None = None) -> None:
+    """The last line on stdout; `started` and `ended` are of `time.perf_counter`, `delays` in seconds."""
     seconds = (perf_counter() if ended is None else ended) - started
-    print("RESULT " + json.dumps({"seconds": round(seconds, 6), "answers": answers}), flush=True)
+    told = {"seconds": round(seconds, 6), "answers": answers}
+    if delays is not None:
+        settled = sorted(delays[len(delays) // 4 :])  # without what it takes to get going
+        told |= {"p50": settled[len(settled) // 2], "p99": settled[len(settled) * 99 // 100]}
+    print("RESULT " + json.dumps(told), flush=True)

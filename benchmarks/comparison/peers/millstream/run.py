@@ -5,40 +5,87 @@ stream is split as it comes in.
 """
 
 import tempfile
+import threading
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 import millstream
 from comparison.peers import common
 from comparison.workloads import WORKLOADS as ASKED
-from comparison.workloads import as_sql
+from comparison.workloads import Workload, as_sql
 
 WORKLOADS = {"w1": "changes", "w2": "changes", "w3": "changes", "w4": "changes", "w6": "selected", "w7": "changes"}
+
+TICK = 0.05
+"""Where the delay is measured: ticks come as soon as there are rows, and no more often than this."""
 
 
 def main() -> None:
     job = common.job(WORKLOADS)
     workload = ASKED[job.workload].varied("strings" if job.string_keys else "base")
-    with tempfile.TemporaryDirectory() as location, millstream.connect(location) as db:
+    with tempfile.TemporaryDirectory() as location, millstream.connect(location, **({"tick_interval": TICK} if job.pace else {})) as db:
         with db.sources_held():
             for stream, files in job.streams.items():
                 columns = ", ".join(f"{name} {kind}" for name, kind in workload.columns(stream).items())
-                db.execute(
-                    f"CREATE STREAM {stream} ({columns}) TIMESTAMP BY ts PARTITION BY key "
-                    f"FROM 'csv' OPTIONS (path '{Path(files[0]).parent}')"
-                )
+                source = "" if job.pace else f"FROM 'csv' OPTIONS (path '{Path(files[0]).parent}')"
+                db.execute(f"CREATE STREAM {stream} ({columns}) TIMESTAMP BY ts PARTITION BY key {source}")
             conditions = [as_sql(each) for each in job.selections] or [""]
             asked = [workload.sql.format(w=job.window_s, slide=job.slide_s, condition=condition) for condition in conditions]
             queries = [db.execute(f"CREATE QUERY q{number} AS {sql}") for number, sql in enumerate(asked)]
         started = perf_counter()
+        if job.pace:
+            common.result(started, None, delays=_delays(db, queries[0], job, workload))
+            return
         db.await_drained()
         ended = perf_counter()
         if job.answers:
             pq.write_table(_answers(queries), job.answers)
         common.result(started, queries[0].stats()["changes"] if len(queries) == 1 else None, ended)
+
+
+def _delays(db: millstream.Database, query: millstream.Query, job: common.Job, workload: Workload) -> list[float]:
+    """Seconds from the call of `insert` to the commit that makes the rows' changes final."""
+    slices = common.slices({stream: _table(workload, stream, files) for stream, files in job.streams.items()}, job.pace)
+    inserted: list[tuple[float, int]] = []  # when, and the frontier after it
+    committed: list[tuple[float, int]] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            if not committed or committed[-1][1] < query.frontier:
+                committed.append((perf_counter(), query.frontier))
+            done.wait(0.001)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for due, tables in common.paced(slices):
+        for stream, table in tables.items():
+            db.insert(stream, table)
+        last = max(pc.max(table["ts"]).value for table in tables.values())
+        db.advance(last)
+        inserted.append((due, last))
+    db.flush()
+    done.set()
+    watcher.join()
+    committed.append((perf_counter(), query.frontier))
+    frontiers = np.array([frontier for _, frontier in committed])
+    return [committed[int(np.searchsorted(frontiers, last))][0] - due for due, last in inserted]
+
+
+def _table(workload: Workload, stream: str, files: list[str]) -> pa.Table:
+    types = {
+        "ts": pa.timestamp("us"),
+        **{name: pa.string() if kind == "STRING" else pa.int64() for name, kind in list(workload.columns(stream).items())[1:]},
+    }
+    read, convert = csv.ReadOptions(column_names=list(types)), csv.ConvertOptions(column_types=types)
+    table = pa.concat_tables([csv.read_csv(path, read, convert_options=convert) for path in files]).combine_chunks()
+    return table.set_column(0, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
 
 
 def _answers(queries: list[millstream.Query]) -> pa.Table:

@@ -1,0 +1,117 @@
+"""The tables and plots of what was measured: results/comparison.md, and the pictures of docs/performance.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+from matplotlib import pyplot as plt
+
+from comparison.results import kept
+from comparison.workloads import VARIANTS, WORKLOADS, Variant
+from report import RESULTS, goal
+
+PICTURES = Path(__file__).parents[2] / "docs" / "performance"
+OURS = "millstream"
+_AGGREGATES = {"spark": 30.0, "pyflink": 15.0, "siddhi": 3.0, "duckdb": 2.0}
+_JOINS = {"spark": 15.0, "pyflink": 10.0, "siddhi": 5.0, "duckdb": 1.5}
+GOALS = {"w1": _AGGREGATES, "w2": _AGGREGATES, "w3": _JOINS, "w4": _JOINS, "w7": _AGGREGATES}
+"""So many times the rows a second of each."""
+JVM_PEERS = ("spark", "pyflink", "siddhi", "deephaven")
+
+Measured = dict[str, dict[str, Any]]
+
+
+def write_pages() -> None:
+    everything = kept()
+    texts = ["# Millstream beside its peers", "", _ABOUT]
+    for workload in WORKLOADS.values():
+        for variant, title in VARIANTS.items():
+            measured = everything.get(workload.varied(variant).id)
+            if measured and OURS in measured:
+                heading = workload.title if variant == "base" else f"{workload.title}: {title}"
+                texts += ["", f"## {workload.varied(variant).id}: {heading}", "", *_table(measured), *_goals(workload.name, measured)]
+    machine = next((each["machine"] for measured in everything.values() for each in measured.values()), "")
+    (RESULTS / "comparison.md").write_text("\n".join([*texts, "", f"Machine: {machine}", ""]))
+    _pictures(everything)
+
+
+_ABOUT = (
+    "Rows a second and processor time are of the rows between two sizes, so without what it takes to start; the ratio is Millstream's "
+    "rows a second to theirs. Memory is the peak of all processes together. `millstream bench` measures it again; "
+    "[`docs/performance.md`](../../docs/performance.md) says what it means."
+)
+
+
+def _table(measured: Measured) -> list[str]:
+    ours = measured[OURS]
+    lines = [
+        "| system | rows/s | Millstream is | µs of processor a row | peak memory | to start | measured |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    ranked = sorted(measured.items(), key=lambda each: -float(each[1]["rows_a_second"]))
+    for name, each in ranked:
+        label = f"{name} {each['version']}".strip()
+        if each["failure"]:
+            reason = str(each["failure"]).splitlines()[0]
+            lines.append(f"| {label} | failed: {reason} | | | | | {each['date']} |")
+            continue
+        ratio = "" if name == OURS or ours["failure"] else f"{ours['rows_a_second'] / each['rows_a_second']:.1f} times as fast"
+        lines.append(
+            f"| {label} | {each['rows_a_second']:,.0f} | {ratio} | {each['cpu_us_a_row']:.2f} | {each['peak_mb']:,.0f} MB "
+            f"| {each['start_s']:.0f} s | {each['date']} |"
+        )
+    return lines
+
+
+def _goals(workload: str, measured: Measured) -> list[str]:
+    ours = measured[OURS]
+    if ours["failure"]:
+        return []
+    lines = []
+    for name, times in GOALS.get(workload, {}).items():
+        if name in measured and not measured[name]["failure"]:
+            ratio = ours["rows_a_second"] / measured[name]["rows_a_second"]
+            lines.append(goal(f"at least {times:g} times {name}: {ratio:.1f}", reached=ratio >= times))
+    for name in JVM_PEERS:
+        if name in measured and not measured[name]["failure"]:
+            text = f"less memory than {name}: {ours['peak_mb']:,.0f} against {measured[name]['peak_mb']:,.0f} MB"
+            lines.append(goal(text, reached=ours["peak_mb"] < measured[name]["peak_mb"]))
+    return [line for each in lines for line in ("", each)]
+
+
+def _pictures(everything: dict[str, Measured]) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    mpl.rcParams["svg.hashsalt"] = "millstream"  # the same numbers give the same file
+    base = {name: everything[name] for name in WORKLOADS if name in everything}
+    figure, axes = plt.subplots(1, max(1, len(base)), figsize=(3 * max(1, len(base)), 3.2), squeeze=False)
+    for axis, (name, measured) in zip(axes[0], base.items(), strict=False):
+        ranked = sorted(((each["rows_a_second"], system) for system, each in measured.items() if not each["failure"]))
+        colours = ["tab:orange" if system == OURS else "tab:gray" for _, system in ranked]
+        axis.barh([system for _, system in ranked], [rate for rate, _ in ranked], color=colours)
+        axis.set_xscale("log")
+        axis.set_title(name)
+        axis.set_xlabel("rows a second")
+    _save(figure, "rows_a_second")
+    varied: dict[str, list[tuple[Variant, float]]] = {}
+    for name in WORKLOADS:
+        rates = [(variant, everything.get(WORKLOADS[name].varied(variant).id, {}).get(OURS)) for variant in VARIANTS]
+        varied[name] = [(variant, each["rows_a_second"]) for variant, each in rates if each and not each["failure"]]
+    figure, axes = plt.subplots(figsize=(7, 3.2))
+    for place, variant in enumerate(VARIANTS):
+        points = [(i + (place - 1.5) / 6, rate) for i, rates in enumerate(varied.values()) for each, rate in rates if each == variant]
+        if points:
+            axes.bar([x for x, _ in points], [y for _, y in points], 1 / 6, label=VARIANTS[variant])
+    axes.set_xticks(range(len(varied)), list(varied))
+    axes.set_ylabel("rows a second")
+    axes.legend()
+    _save(figure, "variants")
+
+
+def _save(figure: Any, name: str) -> None:
+    figure.tight_layout()
+    figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    plt.close(figure)
