@@ -1,0 +1,165 @@
+"""Flink 2.3 by its Python API: the queries are SQL and run wholly in the JVM; Python only hands them over.
+
+Chosen for speed on two cores: parallelism 2 behind one reader for each stream, object reuse, state on the heap, no checkpoints,
+mini-batches where the aggregate is not over a window, the blackhole sink unless answers are asked for.  CSV is read by a small Java
+format (CsvRows.java), which gives the table runtime its own rows, in the order of the files, as Flink's filesystem table does not promise.
+
+w1  OVER RANGE: closed on both ends.
+w2  HOP: Flink sums slices of a slide and merges them.
+w3, w4  Interval joins forget rows but never take back pairs, so maximum, sum and count run over all pairs and triples so far.
+w7  Flink retracts through the whole chain, but OVER answers only when a row arrives and tells nothing of rows that leave, so a key's
+    total would be too high until its next row: the sums run since the beginning.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import pyarrow as pa
+from common import Job, job, result, write_answers
+from pyarrow import csv
+from pyflink import find_flink_home
+from pyflink.common import RowKind
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema, StreamTableEnvironment, Table, TableDescriptor
+
+HERE = Path(__file__).resolve().parent
+CLASSES = Path(sys.prefix) / "classes"
+SETTINGS = {
+    "pipeline.object-reuse": "true",
+    "parallelism.default": "2",
+    "table.local-time-zone": "UTC",
+    "taskmanager.memory.network.max": "128mb",
+    "taskmanager.numberOfTaskSlots": "4",
+}
+MINI_BATCH = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "1 s",
+    "table.exec.mini-batch.size": "20000",
+    "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+}
+COLUMNS = {"w3": {"a": ["key", "grp", "value"]}}
+QUERIES = {
+    "w1": """
+        SELECT ts, `key`, sum(`value`) OVER w AS total, count(*) OVER w AS n
+        FROM events
+        WINDOW w AS (PARTITION BY `key` ORDER BY ts RANGE BETWEEN {range} PRECEDING AND CURRENT ROW)
+    """,
+    "w2": """
+        SELECT window_end AS ts, `key`, sum(`value`) AS total, count(*) AS n
+        FROM HOP(TABLE events, DESCRIPTOR(ts), {slide}, {range})
+        GROUP BY window_start, window_end, `key`
+    """,
+    "w3": """
+        SELECT a.grp, max(b.`value`) AS top
+        FROM a JOIN b ON a.`key` = b.`key` AND a.ts BETWEEN b.ts - {range} AND b.ts + {range}
+        GROUP BY a.grp
+    """,
+    "w4": """
+        SELECT a.`key`, sum(c.`value`) AS total, count(*) AS n
+        FROM a
+        JOIN b ON a.`key` = b.`key` AND a.ts BETWEEN b.ts - {range} AND b.ts + {range}
+        JOIN c ON a.`key` = c.`key` AND a.ts BETWEEN c.ts - {range} AND c.ts + {range}
+            AND b.ts BETWEEN c.ts - {range} AND c.ts + {range}
+        GROUP BY a.`key`
+    """,
+    "w7": """
+        SELECT max(n) AS top, count(*) AS bands
+        FROM (SELECT band, count(*) AS n FROM (SELECT sum(`value`) / 1000 AS band FROM events GROUP BY `key`) GROUP BY band)
+    """,
+}
+AGGREGATES = {"w3": 1, "w4": 2, "w7": 2}
+WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w7": "running"}
+
+
+def start_jvm() -> None:
+    """Compiles CsvRows.java once, and has the gateway's JVM find it."""
+    source = HERE / "CsvRows.java"
+    compiled = CLASSES / "CsvRows.class"
+    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+        jars = Path(find_flink_home._find_flink_home()) / "lib"
+        subprocess.run(["javac", "-d", str(CLASSES), "-cp", f"{jars}/*", str(source)], check=True)
+    os.environ["HADOOP_CLASSPATH"] = str(CLASSES)
+    os.environ["JVM_ARGS"] = "-XX:+UseParallelGC -Xms2g -Xmx6g"
+    get_gateway()
+
+
+def stop_jvm() -> None:
+    """Ends the gateway's JVM and waits for it; it would go by itself, but only after this process."""
+    pid = get_gateway().jvm.java.lang.ProcessHandle.current().pid()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def tables(spec: Job) -> StreamTableEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    env.get_config().enable_object_reuse()
+    t_env = StreamTableEnvironment.create(env)
+    settings = SETTINGS | (MINI_BATCH if WORKLOADS[spec.workload] == "running" else {})
+    for name, value in settings.items():
+        t_env.get_config().set(name, value)
+    csv_rows = get_gateway().jvm.CsvRows
+    for name, files in spec.streams.items():
+        columns = COLUMNS.get(spec.workload, {}).get(name, ["key", "value"])
+        types = ("s" if spec.string_keys else "l") + "l" * (len(columns) - 1)
+        rows = csv_rows.stream(env._j_stream_execution_environment, types, ",".join(["ts", *columns]), ",".join(files))
+        schema = Schema.new_builder().column("ts", "TIMESTAMP(3)").column("key", "STRING" if spec.string_keys else "BIGINT")
+        for column in columns[1:]:
+            schema = schema.column(column, "BIGINT")
+        t_env.create_temporary_view(name, DataStream(rows), schema.watermark("ts", "ts").build())
+    return t_env
+
+
+def interval(seconds: int) -> str:
+    return f"INTERVAL '0 {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}' DAY TO SECOND"
+
+
+def last_rows(query: Table, aggregates: int) -> pa.Table:
+    """A running relation at its end: the last row of each group, whose columns come before the aggregates."""
+    names = query.get_schema().get_field_names()
+    rows = {}
+    with query.execute().collect() as changes:
+        for row in changes:
+            if row.get_row_kind() != RowKind.UPDATE_BEFORE:
+                rows[tuple(row)[:-aggregates]] = tuple(row)
+    return pa.table(dict(zip(names, zip(*rows.values(), strict=True), strict=True)))
+
+
+def all_rows(query: Table, string_keys: bool) -> pa.Table:
+    """The rows of w1 and w2, by way of CSV files: PyFlink's own collect() takes a millisecond for each row."""
+    types = {"ts": pa.timestamp("us"), "key": pa.string() if string_keys else pa.int64(), "total": pa.int64(), "n": pa.int64()}
+    with tempfile.TemporaryDirectory() as folder:
+        sink = TableDescriptor.for_connector("filesystem").option("path", folder).format("csv").build()
+        query.execute_insert(sink).wait()
+        options = csv.ConvertOptions(column_types=types)
+        parts = [part for part in Path(folder).iterdir() if part.stat().st_size]
+        return pa.concat_tables(csv.read_csv(part, csv.ReadOptions(column_names=list(types)), convert_options=options) for part in parts)
+
+
+def main() -> None:
+    spec = job(WORKLOADS)
+    start_jvm()
+    query = tables(spec).sql_query(QUERIES[spec.workload].format(range=interval(spec.window_s), slide=interval(spec.slide_s)))
+    started = perf_counter()
+    answers = None
+    if spec.answers is None:
+        query.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
+    elif WORKLOADS[spec.workload] == "running":
+        answers = write_answers(spec.answers, [last_rows(query, AGGREGATES[spec.workload])])
+    else:
+        answers = write_answers(spec.answers, [all_rows(query, spec.string_keys)])
+    ended = perf_counter()
+    stop_jvm()
+    result(started, answers, ended)
+    os._exit(0)  # what Python still holds of the JVM's objects would be let go over a closed connection, with a traceback each
+
+
+if __name__ == "__main__":
+    main()

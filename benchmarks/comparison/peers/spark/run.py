@@ -1,0 +1,198 @@
+"""Spark Structured Streaming.
+
+local[2], 2 shuffle partitions, a file of each stream a trigger, state in the in-memory store, checkpoints on the RAM
+disk if there is one, the noop sink unless answers are asked for.  A last file with one far-away row closes all windows.
+
+w1  Spark has no OVER on a stream, so this is by hand: files enter whole (`binaryFile`), Arrow parses them in a Python worker
+    and cuts them into two buckets of keys, and `applyInPandasWithState` keeps the window of each bucket as numpy columns.
+    So the JVM handles no single row before the answers.
+w2  `window()` in append mode.
+w3  A time-interval join, then `window()` of one minute over the later of the two instants: the tumbling approximation,
+    for Spark cannot take back a pair.  `greatest` drops the mark of an event time, so the alias gives it back.
+w4  The same with two joins.
+w7  Not possible: an aggregation over an aggregation needs retractions, which Spark does not have.
+"""
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+import common
+import pandas as pd
+import pyarrow as pa
+import sliding_sums
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.state import GroupState
+
+WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "tumbling", "w4": "tumbling"}
+
+# Spark sends 0 to one of two partitions and 2 to the other
+BUCKETS = [0, 2]
+BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+FAR_AWAY = "2100-01-01 00:00:00.000"
+
+
+def main() -> None:
+    job = common.job(WORKLOADS)
+    ram_disk = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=ram_disk) as work:
+        spark = session(work)
+        started = perf_counter()
+        copy_in_time_order(job, Path(work))
+        answers = globals()[job.workload](spark, job, work)
+        kept = run(answers, job, work)
+        ended = perf_counter()
+        if job.answers:
+            common.write_answers(job.answers, kept)
+        spark.stop()
+    common.result(started, sum(len(answer) for answer in kept) if job.answers else None, ended)
+
+
+def session(work: str) -> SparkSession:
+    settings = {
+        "spark.driver.memory": "6g",
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.local.dir": work,
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.files.openCostInBytes": "1",  # else one file is one task
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.metricsEnabled": "false",
+    }
+    # of the Python workers
+    os.environ.update(PYSPARK_PYTHON=sys.executable, PYTHONPATH=os.path.dirname(sliding_sums.__file__))
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def copy_in_time_order(job: common.Job, work: Path) -> None:
+    """Spark takes the files of a folder in the order of their times of change."""
+    for number, (stream, paths) in enumerate(job.streams.items(), start=1):
+        folder = work / stream
+        folder.mkdir()
+        copies = [Path(shutil.copyfile(path, folder / f"{position:06d}.csv")) for position, path in enumerate(paths)]
+        if job.workload in ("w3", "w4"):
+            copies.append(folder / "last.csv")
+            # a key of its own for each stream, so that nothing joins
+            columns = [FAR_AWAY, f"-{number}", "0", "0"] if (job.workload, stream) == ("w3", "a") else [FAR_AWAY, f"-{number}", "0"]
+            copies[-1].write_text(",".join(columns) + "\n")
+        for second, copy in enumerate(copies, start=1_700_000_000):
+            os.utime(copy, (second, second))
+
+
+def run(answers: DataFrame, job: common.Job, work: str) -> list[pa.Table]:
+    """Runs through all files, and returns the answers if they are asked for."""
+    kept: list[pa.Table] = []
+    writer = answers.writeStream.outputMode("append").option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True)
+    if job.answers:
+        writer = writer.foreachBatch(lambda batch, _: kept.append(batch.toArrow()))
+    else:
+        writer = writer.format("noop")
+    writer.start().awaitTermination()
+    return kept
+
+
+def stream(spark: SparkSession, job: common.Job, work: str, name: str) -> DataFrame:
+    """The rows of a stream, its columns named after it."""
+    key = "STRING" if job.string_keys else "BIGINT"
+    grp = f"{name}_grp BIGINT, " if (job.workload, name) == ("w3", "a") else ""
+    schema = f"{name}_ts TIMESTAMP, {name}_key {key}, {grp}{name}_value BIGINT"
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(f"{work}/{name}")
+    return rows.withWatermark(f"{name}_ts", "0 seconds")
+
+
+def w1(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
+    key_type = "STRING" if job.string_keys else "BIGINT"
+    files = (
+        spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFilesPerTrigger", 1).load(f"{work}/events").select("content")
+    )
+    buckets = files.mapInArrow(bucketed(string_keys=job.string_keys), "bucket INT, rows BINARY")
+    return buckets.groupBy("bucket").applyInPandasWithState(
+        sliding(job.window_s * 1_000_000),
+        f"ts TIMESTAMP_NTZ, key {key_type}, total BIGINT, n BIGINT",
+        "window BINARY",
+        "append",
+        "NoTimeout",
+    )
+
+
+def bucketed(*, string_keys: bool):
+    """Parses files, and cuts each into as many Arrow streams as there are buckets of keys."""
+
+    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for content in (content for batch in batches for content in batch.column("content")):
+            parts = [ipc_bytes(half) for half in sliding_sums.halves(sliding_sums.read_rows(content.as_buffer(), string_keys=string_keys))]
+            yield pa.RecordBatch.from_arrays([pa.array(BUCKETS, pa.int32()), pa.array(parts, pa.binary())], ["bucket", "rows"])
+
+    return parse
+
+
+def ipc_bytes(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def sliding(range_us: int):
+    def slide(_, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        sums = pickle.loads(state.get[0]) if state.exists else sliding_sums.SlidingSums(range_us)
+        for part in (part for frame in frames for part in frame["rows"]):
+            yield pd.DataFrame(sums.step(pa.ipc.open_stream(part).read_all()))
+        state.update((pickle.dumps(sums, protocol=5),))
+
+    return slide
+
+
+def w2(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
+    hopping = sf.window("events_ts", f"{job.window_s} seconds", f"{job.slide_s} seconds")
+    sums = (sf.sum("events_value").alias("total"), sf.count("*").alias("n"))
+    rows = stream(spark, job, work, "events")
+    return (
+        rows.groupBy(hopping, "events_key")
+        .agg(*sums)
+        .select(sf.col("window.end").cast("timestamp_ntz").alias("ts"), sf.col("events_key").alias("key"), "total", "n")
+    )
+
+
+def latest(*instants: str) -> Column:
+    return sf.greatest(*instants).alias("ts", metadata={"spark.watermarkDelayMs": 0})
+
+
+def w3(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
+    a, b = (stream(spark, job, work, name) for name in "ab")
+    near = sf.expr(f"b_ts BETWEEN a_ts - INTERVAL {job.window_s} SECONDS AND a_ts + INTERVAL {job.window_s} SECONDS")
+    pairs = a.join(b, (sf.col("a_key") == sf.col("b_key")) & near).select(latest("a_ts", "b_ts"), "a_grp", "b_value")
+    tops = pairs.groupBy(sf.window("ts", f"{job.slide_s} seconds"), "a_grp").agg(sf.max("b_value").alias("top"))
+    return tops.select(sf.col("window.end").cast("timestamp_ntz").alias("ts"), sf.col("a_grp").alias("grp"), "top")
+
+
+def w4(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
+    a, b, c = (stream(spark, job, work, name) for name in "abc")
+    within = f"INTERVAL {job.window_s} SECONDS"
+    near = sf.expr(f"a_key = b_key AND b_ts BETWEEN a_ts - {within} AND a_ts + {within}")
+    pairs = a.join(b, near).select(latest("a_ts", "b_ts"), sf.least("a_ts", "b_ts").alias("first_ts"), "a_key")
+    near = sf.expr(f"a_key = c_key AND c_ts BETWEEN ts - {within} AND ts + {within} AND c_ts <= first_ts + {within}")
+    triples = pairs.join(c, near).select(latest("ts", "c_ts"), "a_key", "c_value")
+    sums = triples.groupBy(sf.window("ts", f"{job.slide_s} seconds"), "a_key").agg(
+        sf.sum("c_value").alias("total"), sf.count("*").alias("n")
+    )
+    return sums.select(sf.col("window.end").cast("timestamp_ntz").alias("ts"), sf.col("a_key").alias("key"), "total", "n")
+
+
+if __name__ == "__main__":
+    main()
