@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import AHEAD, Bytes, Ints, inlined, kernel, mix, prefetch
 
 NEXT, FREE, NULL = 0, 1, 2
@@ -63,6 +64,10 @@ class CodeTable:
         ):
             self._resize(2 * self.capacity)
         return codes
+
+    def words(self, codes: Ints) -> Ints:
+        """The words behind codes, a row each; in memory one column after the other."""
+        return _gathered(self.keys, frozen(codes)).T
 
     def release(self, codes: Ints) -> None:
         """Forget the keys behind these codes (each once); the codes will be given out again."""
@@ -194,6 +199,17 @@ def _encode_rows(
                 keys[code, k] = rows[i, k]
         codes[i] = code
     return len(rows)
+
+
+@kernel
+def _gathered(keys: Ints, codes: Ints) -> Ints:
+    out = np.empty((keys.shape[1], len(codes)), np.int64)
+    for i in range(len(codes)):
+        if i + AHEAD < len(codes):
+            prefetch(keys, codes[i + AHEAD])
+        for k in range(keys.shape[1]):
+            out[k, i] = keys[codes[i], k]
+    return out
 
 
 @kernel

@@ -39,6 +39,8 @@ PLACES, PLACES_WITH_ENDS = 4, 8
 HEAD, COPIES = 0, 1
 LEFTS, RIGHTS, PARTNER, COPY, TOLD, ALIVE = 0, 1, 2, 3, 4, 5
 ENDED = -2
+NEAR = AHEAD // 2
+"""By then what was asked for AHEAD is there, and tells what else is needed."""
 
 
 @inlined
@@ -111,6 +113,16 @@ def most_pairs(left_key: Ints, right_key: Ints, left_keys: Ints, right_keys: Int
     return total
 
 
+@inlined
+def _prefetch_heads(k: int, left_rows: Ints, left_keys: Ints, right_rows: Ints, right_keys: Ints) -> None:
+    """The first rows of a key, which a change will meet and be linked to."""
+    one, other = left_keys[k, HEAD], right_keys[k, HEAD]
+    if one >= 0:
+        prefetch(left_rows, one)
+    if other >= 0:
+        prefetch(right_rows, other)
+
+
 @kernel
 def meet(
     left_row: Ints, left_key: Ints, left_instant: Instants, left_sign: Signs, left_rows: Ints, left_keys: Ints,
@@ -135,6 +147,10 @@ def meet(
             prefetch(right_rows, right_row[j + AHEAD])
             prefetch(right_keys, right_key[j + AHEAD])
             prefetch(left_keys, right_key[j + AHEAD])
+        if i + NEAR < lefts:
+            _prefetch_heads(left_key[i + NEAR], left_rows, left_keys, right_rows, right_keys)
+        if j + NEAR < rights:
+            _prefetch_heads(right_key[j + NEAR], left_rows, left_keys, right_rows, right_keys)
         from_left = j == rights or (i < lefts and left_instant[i] <= right_instant[j])
         if with_ends:
             if from_left and j < rights and left_instant[i] == right_instant[j] and abs(right_sign[j]) > 1:

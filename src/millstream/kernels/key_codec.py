@@ -146,7 +146,7 @@ class RowCodec:
 
     def _part(self, words: Ints, k: int) -> tuple[Codec, Ints, Bytes]:
         codec, at = self.codecs[k], self._flag_words + sum(codec.width for codec in self.codecs[:k])
-        flags, part = words[:, k // _FLAGS], words[:, at : at + codec.width].copy()
+        flags, part = words[:, k // _FLAGS], np.ascontiguousarray(words[:, at : at + codec.width])
         if not flags.any():
             return codec, part, ALL_VALID
         valid = (((flags >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)

@@ -52,13 +52,14 @@ class KeyTable:
         self._maybe_sweep()
         return codes
 
-    def decode(self, codes: Ints) -> list[pa.Array]:
-        """The key columns behind codes in use."""
+    def decode(self, codes: Ints, places: Sequence[int] | None = None) -> list[pa.Array]:
+        """The key columns, or those at these places, behind codes in use."""
         if not self._single:
-            return self._rows.columns(self._table.keys[codes])
+            words = self._table.words(codes)
+            return self._rows.columns(words) if places is None else [self._rows.column(words, place) for place in places]
         null = self._table.null_code
         valid = (codes != null).astype(np.uint8) if null >= 0 else ALL_VALID
-        return [self._single.values(self._table.keys[codes], valid)]
+        return [self._single.values(self._table.words(codes), valid)]
 
     def release(self, codes: Ints) -> None:
         """Forget these keys (each code once)."""

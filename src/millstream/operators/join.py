@@ -68,10 +68,19 @@ class JoinOp:
 
     def __init__(
         self, left: Schema, right: Schema, keys: Sequence[JoinKey], output: Schema, *,
-        with_ends: bool = False, tells_ends: bool = False, most_ending: int | None = None,
+        with_ends: bool = False, tells_ends: bool = False, most_ending: int | None = None, gives: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """`with_ends`: rows may end by themselves, and pairs say when they do; a `most_ending` of None is without a limit."""
-        assert len(output) == len(left) + len(right)
+        """`with_ends`: rows may end by themselves, and pairs say when they do; a `most_ending` of None is without a limit.
+
+        The output has the columns `gives` of the sides, or all of them.
+        """
+        names = [*left.names, *right.names]
+        self._gives = [names.index(name) for name in gives] if gives is not None else list(range(len(names)))
+        self._from_left = sorted({place for place in self._gives if place < len(left)})
+        self._from_right = sorted({place - len(left) for place in self._gives if place >= len(left)})
+        made = [*self._from_left, *(place + len(left) for place in self._from_right)]
+        self._order = [made.index(place) for place in self._gives]
+        assert len(output) == len(self._gives)
         self.schema = output
         self._with_ends, self._tells_ends, self._most_ending = with_ends, tells_ends, most_ending
         self._ending = 0  # pairs that somebody holds until they end
@@ -108,7 +117,8 @@ class JoinOp:
             noted = place[TOLD]
             meet = join_lists.meet if place[PARTNER] < 0 else join_lists.meet_long
             left_row, right_row, instant, sign = meet(*changes, place, most_pairs, silent, messages)
-            columns = [*self._left.columns(left_row), *self._right.columns(right_row)]
+            made = [*self._left.columns(left_row, self._from_left), *self._right.columns(right_row, self._from_right)]
+            columns = [made[place] for place in self._order]
             until = self._until(left_row, right_row) if self._with_ends else None
             more = place[LEFTS] < len(one.row) or place[RIGHTS] < len(other.row)
             if not more:
@@ -212,9 +222,8 @@ class _Side:
         """Rows that are not there any more."""
         self._table.release(join_lists.unlinked(changes.row, self.counts))
 
-    def columns(self, codes: Ints) -> list[pa.Array]:
-        columns = self._table.columns(codes)
-        return columns[:-1] if self._with_ends else columns
+    def columns(self, codes: Ints, places: Sequence[int]) -> list[pa.Array]:
+        return self._table.columns(codes, places) if places else []
 
     def reserve_keys(self, capacity: int) -> None:
         if capacity > len(self.keys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from millstream.core.schema import Schema
@@ -31,12 +33,12 @@ class RowTable:
         columns = [plain(column) for column in rows.columns]
         return self._table.encode([column.view(_bits(column.type)) if pa.types.is_floating(column.type) else column for column in columns])
 
-    def columns(self, codes: Ints) -> list[pa.Array]:
-        """The columns of the rows behind codes in use."""
-        columns = self._table.decode(codes)
-        return [
-            column.view(field.type) if column.type != field.type else column for column, field in zip(columns, self.schema, strict=True)
-        ]
+    def columns(self, codes: Ints, places: Sequence[int] | None = None) -> list[pa.Array]:
+        """The columns at these places, or all, of the rows behind codes in use."""
+        chosen = range(len(self.schema)) if places is None else places
+        fields = [self.schema.fields[place] for place in chosen]
+        columns = self._table.decode(codes, chosen)
+        return [column.view(field.type) if column.type != field.type else column for column, field in zip(columns, fields, strict=True)]
 
     def rows(self, codes: Ints) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.columns(codes), schema=self.schema.to_arrow())

@@ -160,7 +160,8 @@ def describe(node: Exec) -> str:
             return f"{_top_k(node)}, holds its rows in order"
         case JoinExec():
             ends = f", pairs end {node.ends}" if node.ends is not None else ""
-            return f"Join {_keys(node.keys)}{ends}, holds the rows of both sides"
+            gives = f", gives {', '.join(node.gives)}" if node.gives is not None else ""
+            return f"Join {_keys(node.keys)}{ends}{gives}, holds the rows of both sides"
         case AsOfJoinExec():
             return f"{_asof(node)}, holds the rows of both sides in order"
         case ThresholdExec():

@@ -219,6 +219,7 @@ class JoinExec:
     schema: Schema
     ends: Ends | None = None  # its pairs say when they end
     may_become_exact: bool = False  # if there get to be too many that do
+    gives: tuple[str, ...] | None = None  # which columns of the sides the schema renames; None: all of them, in their order
 
 
 @dataclass(frozen=True)

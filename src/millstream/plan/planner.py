@@ -55,6 +55,7 @@ from millstream.plan.physical import (
     FilterExec,
     FilterStep,
     Fragment,
+    FunctionCall,
     JoinExec,
     NegateExec,
     NetExec,
@@ -327,8 +328,15 @@ def _project(below: _Placed, plan: Project) -> _Placed:
         return replace(below, node=source, distribution=spread)
     tells_rows_apart = set(renamed) == set(below.node.schema.names)
     netted = below.append_only or (below.netted and tells_rows_apart)
-    node = above_rows(below.node, lambda node: ProjectExec(node, columns, plan.schema, calls))
+    node = above_rows(below.node, lambda node: _projected(node, plan, columns, calls))
     return _Placed(node, spread, netted, below.append_only)
+
+
+def _projected(node: Exec, plan: Project, columns: tuple[ComputedColumn, ...], calls: tuple[FunctionCall, ...]) -> Exec:
+    """A join that nobody wants all columns of does not make the others."""
+    if isinstance(node, JoinExec) and node.gives is None and columns and all(named.expr.is_column for named in plan.columns):
+        return replace(node, schema=plan.schema, gives=tuple(next(iter(named.expr.columns)) for named in plan.columns))
+    return ProjectExec(node, columns, plan.schema, calls)
 
 
 def _expired(ends: Exec | None, otherwise: Exec) -> Exec:

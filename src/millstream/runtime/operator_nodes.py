@@ -83,6 +83,7 @@ def new_node(node: Inner, queues: list[Queue], below: int | Node, means: Means, 
             operator = JoinOp(
                 node.left.schema, node.right.schema, node.keys, node.schema, with_ends=node.ends is not None,
                 tells_ends=node.ends not in (None, "silently"), most_ending=means.most_ending if node.may_become_exact else None,
+                gives=node.gives,
             )  # fmt: skip
             return PairNode(name, operator, means.pairs_a_piece, *queues)
         case AsOfJoinExec():

@@ -1,24 +1,20 @@
 """Bytewax, columnar.
 
 Items are whole Arrow tables: a file is parsed by Arrow, cut into two buckets of keys, and each bucket has its own stateful
-logic on one of two workers.  Single rows as items would cost Python calls for
-each, here there are a few for each file.
+logic on one of two workers.  Single rows as items would cost Python calls for each; here there are
+a few for each file.
 
 w1  By hand in numpy: see `sliding_sums`.
 w2  By hand in Arrow: sums by minute and key, and a window is the sum of its minutes.  The windowing operators of Bytewax
     take single rows and would update ten windows for each.
-The joins and w7 are not here: Bytewax has no retractions, and its joins take single rows and keep one per side and key.
+What is timed is so mostly Arrow and numpy.  The joins and w7 are not here: they would be all by hand as well, as the join
+operators take single rows and there are no retractions.
 """
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from time import perf_counter
 
-sys.path.append(str(Path(__file__).parents[1]))
-
 import bytewax.operators as op
-import common
 import pyarrow as pa
 import pyarrow.compute as pc
 from bytewax.dataflow import Dataflow
@@ -26,7 +22,9 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.run import cli_main
-from sliding_sums import SlidingSums, halves, read_rows
+
+from comparison.peers import common
+from comparison.peers.sliding_sums import SlidingSums, halves, read_rows
 
 WORKLOADS = {"w1": "rows", "w2": "windows"}
 

@@ -10,17 +10,14 @@ w3 and w4 are not here: `join` has no condition on time, so each row would meet 
 """
 
 import os
-import sys
-from pathlib import Path
 from time import perf_counter
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-import common
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 from deephaven_server import Server
+
+from comparison.peers import common
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w7": "running"}
 

@@ -14,15 +14,12 @@ w4  The pairs (a, b) are counted by key, and c joined to the counts.
 All are exact at the end of each batch.  What happens within a batch is seen by w1 and w2 only: DuckDB has no standing queries.
 """
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-import common
 import duckdb
+
+from comparison.peers import common
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "files", "w4": "files", "w7": "files"}
 
@@ -78,22 +75,28 @@ def csv(job: common.Job, stream: str, path: str) -> str:
 
 def append_batches(db: duckdb.DuckDBPyConnection, job: common.Job) -> Iterator[None]:
     """Appends batch after batch to the tables of the streams, and stops after each."""
-    pieces = max(1, FILE_ROWS // job.batch_rows)
     for paths in job.files():
-        if pieces == 1:
+        if job.batch_rows >= FILE_ROWS:
             for stream, path in paths.items():
                 db.execute(f"INSERT INTO {stream} {incoming(job, csv(job, stream, path))}")
             yield
             continue
         for stream, path in paths.items():
             db.execute(f"CREATE OR REPLACE TEMP TABLE {stream}_file AS FROM {csv(job, stream, path)}")
-        share = FILE_ROWS // len(paths) / pieces
-        for piece in range(pieces):
-            until = (piece + 1) * share if piece < pieces - 1 else FILE_ROWS
+        before = "1970-01-01"
+        for (last,) in last_instants(db, job):
             for stream in paths:
-                part = f"{stream}_file WHERE rowid >= {piece * share} AND rowid < {until}"
+                part = f"{stream}_file WHERE ts > '{before}' AND ts <= '{last}'"
                 db.execute(f"INSERT INTO {stream} {incoming(job, part)}")
+            before = last
             yield
+
+
+def last_instants(db: duckdb.DuckDBPyConnection, job: common.Job) -> list[tuple[str]]:
+    """Where to cut a file, over all streams, into batches."""
+    instants = " UNION ALL ".join(f"SELECT ts FROM {stream}_file" for stream in job.streams)
+    numbered = f"SELECT ts, (row_number() OVER (ORDER BY ts) - 1) // {job.batch_rows} AS batch FROM ({instants})"
+    return db.execute(f"SELECT max(ts)::VARCHAR FROM ({numbered}) GROUP BY batch ORDER BY batch").fetchall()
 
 
 def main() -> None:
@@ -108,7 +111,7 @@ def main() -> None:
     newest = " UNION ALL ".join(f"SELECT max({instant}) AS last FROM {stream}" for stream in job.streams)
     before, answers, kept = "1970-01-01", 0, []
     for batch, _ in enumerate(append_batches(db, job)):
-        (now,) = db.execute(f"SELECT max(last)::VARCHAR FROM ({newest})").fetchone()
+        ((now,),) = db.execute(f"SELECT max(last)::VARCHAR FROM ({newest})").fetchall()
         # rows of w1 and w2 ask about windows that end within the batch
         oldest = before if job.workload in ("w1", "w2") else now
         for stream in job.streams:

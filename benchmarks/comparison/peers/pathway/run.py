@@ -6,24 +6,24 @@ each stream, and ends the process when all have gone through.  The threads share
 order; the queries here do not depend on it, as nothing is forgotten.
 
 w2  By minute first, and each minute is added to its ten windows; `windowby` would add each row to ten windows.
-w3, w4  Interval joins; the answer is the running relation, as rows once joined stay joined.
+w3, w4  Interval joins without a cutoff, which would forget by the latest instant read and so needs order; the answer is
+    the running relation.
 w7  Sums since the beginning, likewise.
 w1 is not here: `intervals_over` would join each row with all rows of its window.
 """
 
 import os
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from time import perf_counter, sleep
 
 os.environ["PATHWAY_THREADS"] = "2"
-sys.path.append(str(Path(__file__).parents[1]))
 
-import common
 import pathway as pw
 import pyarrow as pa
+
+from comparison.peers import common
 
 WORKLOADS = {"w2": "windows", "w3": "running", "w4": "running", "w7": "running"}
 
@@ -118,8 +118,11 @@ def main() -> None:
             pw.io.null.write(answers)
         done = threading.Event()
         watch(streams, answers, expected, done)
-        threading.Thread(target=pw.run, kwargs={"monitoring_level": pw.MonitoringLevel.NONE}, daemon=True).start()
+        failures: list[Exception] = []
+        threading.Thread(target=run_engine, args=(done, failures), daemon=True).start()
         done.wait()
+        if failures:
+            raise failures[0]
         ended = perf_counter()
         if job.answers:
             sleep(QUIET_S)
@@ -129,6 +132,14 @@ def main() -> None:
             common.write_answers(job.answers, [rows])
     common.result(started, len(final) if job.answers else None, ended)
     os._exit(0)
+
+
+def run_engine(done: threading.Event, failures: list[Exception]) -> None:
+    try:
+        pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+    except Exception as failure:
+        failures.append(failure)
+    done.set()
 
 
 def keep(final: dict[object, dict], key: object, row: dict, *, is_addition: bool) -> None:

@@ -19,15 +19,15 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import pyarrow as pa
-from common import Job, job, result, write_answers
 from pyarrow import csv
 from pyflink import find_flink_home
 from pyflink.common import RowKind
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment, Table, TableDescriptor
+
+from comparison.peers.common import Job, job, result, write_answers
 
 HERE = Path(__file__).resolve().parent
 CLASSES = Path(sys.prefix) / "classes"
@@ -133,7 +133,7 @@ def last_rows(query: Table, aggregates: int) -> pa.Table:
 
 
 def all_rows(query: Table, string_keys: bool) -> pa.Table:
-    """The rows of w1 and w2, by way of CSV files: PyFlink's own collect() takes a millisecond for each row."""
+    """The rows of w1 and w2, by way of CSV files, as there are too many of them for PyFlink's own collect()."""
     types = {"ts": pa.timestamp("us"), "key": pa.string() if string_keys else pa.int64(), "total": pa.int64(), "n": pa.int64()}
     with tempfile.TemporaryDirectory() as folder:
         sink = TableDescriptor.for_connector("filesystem").option("path", folder).format("csv").build()

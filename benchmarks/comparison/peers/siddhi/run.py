@@ -4,7 +4,7 @@ Chosen for speed on two cores: two shards, each a thread with an app of its own 
 queries on one thread; rows go in as arrays of 256 events; the CSV is parsed by hand; the throughput collector of the JVM.
 
 w1  externalTime drops ts <= now - range, so the range is a millisecond longer: rows are whole milliseconds, and the window is closed.
-w2  Siddhi's hopping windows follow the wall clock only: batches of a slide are summed by key, and a window of ten such panes
+w2  Siddhi's core has no hopping window: batches of a slide are summed by key, and a window over such panes
     keeps a table of totals that is read out at each hop.
 w3, w4  A join of two windows reads the whole window for each row, so the rows are kept in tables with an index on the key, swept
     every 1000 rows.  Tables tell nobody of what leaves them: maximum, sum and count run over all pairs and triples so far.
@@ -17,8 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import Job, job, result, write_answers
+from comparison.peers.common import Job, job, result, write_answers
 
 HERE = Path(__file__).resolve().parent
 JARS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "__PySiddhiProxy" / "target" / "lib"

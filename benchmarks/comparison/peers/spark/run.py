@@ -1,7 +1,8 @@
 """Spark Structured Streaming.
 
 local[2], 2 shuffle partitions, a file of each stream a trigger, state in the in-memory store, checkpoints on the RAM
-disk if there is one, the noop sink unless answers are asked for.  A last file with one far-away row closes all windows.
+disk if there is one, the noop sink unless answers are asked for.  For the joins, a last file with one far-away row closes
+all windows.
 
 w1  Spark has no OVER on a stream, so this is by hand: files enter whole (`binaryFile`), Arrow parses them in a Python worker
     and cuts them into two buckets of keys, and `applyInPandasWithState` keeps the window of each bucket as numpy columns.
@@ -22,15 +23,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-import common
 import pandas as pd
 import pyarrow as pa
-import sliding_sums
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState
+
+from comparison.peers import common, sliding_sums
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "tumbling", "w4": "tumbling"}
 
@@ -62,6 +61,7 @@ def session(work: str) -> SparkSession:
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.local.dir": work,
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -72,7 +72,7 @@ def session(work: str) -> SparkSession:
         "spark.sql.streaming.metricsEnabled": "false",
     }
     # of the Python workers
-    os.environ.update(PYSPARK_PYTHON=sys.executable, PYTHONPATH=os.path.dirname(sliding_sums.__file__))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
