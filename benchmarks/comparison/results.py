@@ -28,7 +28,9 @@ class Outcome:
 
     @classmethod
     def between(cls, system: str, workload: str, low: int, small: Run, high: int, large: Run) -> Outcome:
-        rows, seconds = high - low, max(large.wall - small.wall, 1e-9)
+        rows, seconds = high - low, large.wall - small.wall
+        if seconds <= 0:
+            return cls.failed(system, workload, "more rows took no longer: too noisy to tell")
         return cls(
             system,
             workload,

@@ -4,7 +4,8 @@
     pathGlobFilter        only files whose name matches
     recursiveFileLookup   also in directories below (those of the form key=value always)
     maxFilesPerTrigger    at most so many files in a batch, 1000 unless told
-    maxBytesPerTrigger    a batch ends with the file that reaches so many bytes
+    maxBytesPerTrigger    a batch ends with the file that reaches so many bytes, 64 MiB unless either of the two is told: whoever begins
+                          with a directory full of files sees answers early, and nobody holds all of it at once
     latestFirst           newest files first
     maxFileAge            files so much older than the newest that was read are ignored, 7d unless told; not with latestFirst: what is not
                           read yet when the source stops would be too old when it goes on
@@ -33,6 +34,7 @@ from millstream.state.file_journal import FileJournal, FoundFile
 OPTIONS = frozenset(
     {"path", "maxfilespertrigger", "maxbytespertrigger", "pathglobfilter", "recursivefilelookup", "latestfirst", "maxfileage"}
 )
+USUAL_BYTES = 64 << 20
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """What is said of a link that leads nowhere, and of a file that somebody has just taken away."""
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -44,7 +46,7 @@ class FileListing:
     name_filter: str | None = None
     recursive: bool = False
     max_files: int = 1000
-    max_bytes: int = sys.maxsize
+    max_bytes: int = USUAL_BYTES
     latest_first: bool = False
     max_age_us: Micros = 7 * _UNITS_US["d"]
 
@@ -61,7 +63,7 @@ class FileListing:
             given.get("pathglobfilter"),
             given.get("recursivefilelookup", "false").lower() == "true",
             _positive("maxFilesPerTrigger", given.get("maxfilespertrigger"), 1000),
-            _positive("maxBytesPerTrigger", given.get("maxbytespertrigger"), sys.maxsize),
+            _positive("maxBytesPerTrigger", given.get("maxbytespertrigger"), sys.maxsize if "maxfilespertrigger" in given else USUAL_BYTES),
             latest_first,
             sys.maxsize if latest_first else max_age_us,
         )
