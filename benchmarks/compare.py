@@ -74,9 +74,16 @@ class Bench:
         job = self.work / "job.json"
         streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
         asked = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
+        scratch = self.work / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
         wanted = selections(workload) if workload.name == "w6" else []
         told = str(answers) if answers else None
-        job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "selections": wanted, "answers": told}))
+        job.write_text(
+            json.dumps(
+                {"workload": workload.name, "streams": streams, **asked, "selections": wanted, "answers": told, "scratch": str(scratch)}
+            )
+        )
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
 

@@ -23,6 +23,8 @@ class Job:
     slide_s: int
     string_keys: bool
     answers: str | None
+    scratch: str
+    """A directory for what it has to keep; to delete it is not its business."""
     batch_rows: int
     selections: list[list[tuple[str, str, int | str]]]
     """Of w6: the conditions of each, (column, operator, constant)."""
@@ -47,6 +49,7 @@ def job(workloads: Iterable[str]) -> Job:
         slide_s=fields.get("slide_s", 60),
         string_keys=fields.get("string_keys", False),
         answers=fields.get("answers"),
+        scratch=fields["scratch"],
         batch_rows=fields.get("batch_rows", 100_000),
         selections=fields.get("selections", []),
         pace=fields.get("pace"),

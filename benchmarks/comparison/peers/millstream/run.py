@@ -4,7 +4,6 @@ Every row has its own answer and everything is durable before it counts; there i
 stream is split as it comes in.
 """
 
-import tempfile
 import threading
 from pathlib import Path
 from time import perf_counter
@@ -29,7 +28,7 @@ TICK = 0.05
 def main() -> None:
     job = common.job(WORKLOADS)
     workload = ASKED[job.workload].varied("strings" if job.string_keys else "base")
-    with tempfile.TemporaryDirectory() as location, millstream.connect(location, **({"tick_interval": TICK} if job.pace else {})) as db:
+    with millstream.connect(Path(job.scratch, "db"), **({"tick_interval": TICK} if job.pace else {})) as db:
         with db.sources_held():
             for stream, files in job.streams.items():
                 columns = ", ".join(f"{name} {kind}" for name, kind in workload.columns(stream).items())
