@@ -17,6 +17,7 @@ from millstream.core.errors import DataDamaged
 from millstream.core.signed_batch import Instants, SignedBatch, Signs, merge_by_instant
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.plan.physical import ByKey, Distribution
+from millstream.runtime.stage_clock import CLOCK, timed
 from millstream.state.atomic import writing
 from millstream.state.fault import fault_point
 
@@ -40,6 +41,7 @@ def write_rows(path: str, by_bucket: Sequence[ArrivedRows], read: int) -> None:
     _write(path, [_with_columns(arrived.rows, {TS_COLUMN: arrived.ts, SEQ_COLUMN: arrived.seq}) for arrived in by_bucket], counts)
 
 
+@timed("decode")
 def read_rows(path: str, bucket: int) -> tuple[ArrivedRows, int, int]:
     """The rows of a bucket; how many of the log were read for all buckets, and how many are left."""
     batch = _read(path, bucket)
@@ -50,16 +52,18 @@ def read_rows(path: str, bucket: int) -> tuple[ArrivedRows, int, int]:
 
 def write_changes(path: str, changes: SignedBatch, spread: Distribution, buckets: int) -> None:
     """Split the changes of a fragment for the next stage."""
-    if isinstance(spread, ByKey):
-        owner = bucket_of(hash_columns([changes.rows.column(name) for name in spread.columns]), buckets)
-    else:
-        owner = np.zeros(len(changes), np.int32)
-    order, offsets = split_by_bucket(owner, buckets)
-    sorted_changes = changes.take(order)
+    with CLOCK.stage("split"):
+        if isinstance(spread, ByKey):
+            owner = bucket_of(hash_columns([changes.rows.column(name) for name in spread.columns]), buckets)
+        else:
+            owner = np.zeros(len(changes), np.int32)
+        order, offsets = split_by_bucket(owner, buckets)
+        sorted_changes = changes.take(order)
     parts = [sorted_changes.slice(int(offsets[b]), int(offsets[b + 1])) for b in range(buckets)]
     _write(path, [_with_columns(part.rows, {TS_COLUMN: part.instant, SIGN_COLUMN: part.sign}) for part in parts])
 
 
+@timed("decode")
 def read_changes(paths: Sequence[str], bucket: int, empty: SignedBatch) -> SignedBatch:
     """What all fragments of the stage before have sent to this bucket, in instant order."""
     parts = [empty]
@@ -83,6 +87,7 @@ def _with_columns(rows: pa.RecordBatch, extra: Mapping[str, Instants | Signs]) -
     return pa.RecordBatch.from_arrays([*map(pa.array, extra.values()), *rows.columns], names=[*extra, *rows.schema.names])
 
 
+@timed("write")
 def _write(path: str, batches: Sequence[pa.RecordBatch], metadata: Mapping[str, str] = MappingProxyType({})) -> None:
     fault_point("exchange.before_write")
     with writing(path):

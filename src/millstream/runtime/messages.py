@@ -17,6 +17,7 @@ from millstream.plan.physical import Fragment, SourceExec
 from millstream.plan.selection import Wanted
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.stage_clock import Seconds
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
 
@@ -125,6 +126,7 @@ class FragmentResult:
     store_bytes: int = 0  # its part of the stores that it reads
     released: tuple[int, ...] = ()  # changes of the answer, as `released_upto` divides them
     seconds: float = 0.0
+    stages: Seconds = field(default_factory=dict)  # where they went
     operators: tuple[OperatorProfile, ...] = ()
     sources: tuple[Profile, ...] = ()  # rows read for each of its sources, and rows that have passed the filters
 
@@ -156,6 +158,8 @@ class StageResult:
     worker: int = 0  # process id, for the profile
     stores: tuple[StoreSize, ...] = ()  # all that this worker has for the bucket
     common: tuple[CommonPart, ...] = ()  # likewise
+    seconds: float = 0.0  # of the whole task
+    stages: Seconds = field(default_factory=dict)  # ... of those that are no fragment's, where they went
 
 
 @dataclass(frozen=True)
@@ -175,3 +179,5 @@ class MapResult:
     part: int
     files: dict[str, str]  # split -> file
     error: MillstreamError | None = None
+    seconds: float = 0.0
+    stages: Seconds = field(default_factory=dict)

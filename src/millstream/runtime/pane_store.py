@@ -3,7 +3,7 @@
     arrive ─► wait for the frontier ─► open pane, added up as far as it goes ─► closed: rows for windows, at its last instant
 
 Whoever reads it reads partial rows, as it would read rows of a stream.  A pane may come in several parts: where two readers have come one
-after the other, and the later one looked further back.
+after the other, and the later one looked further back; and where a sum of BIGINT might not fit, whose rows then stay as they are.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.core.instant import Micros
-from millstream.core.signed_batch import SignedBatch, concat
+from millstream.core.signed_batch import SignedBatch, merge_by_instant
 from millstream.kernels.compiled import Ints
 from millstream.operators.pending import PendingRows
 from millstream.plan.physical import PartialCall, SourceExec
@@ -93,6 +94,8 @@ class PaneStore(SourceStore):
         last = (last // slide + 1) * slide - 1
         rows = pa.concat_batches([batch.rows for batch in full])
         arguments = {call.name: _argument(call, rows) for call in calls}
+        if not self._fit(arguments):
+            return self._one_by_one(last, rows, arguments)
         functions: list[tuple[str | list[str], str]] = [
             (call.name, call.function) if call.function != "count" or call.argument else ([], "count_all") for call in calls
         ]
@@ -102,11 +105,35 @@ class PaneStore(SourceStore):
         """Parts of the same panes, as one for each group."""
         if len(parts) == 1:
             return parts[0]
-        all_ = concat(sorted(parts, key=lambda part: int(part.instant[0])))
+        all_ = merge_by_instant(parts)
+        arguments = {call.name: all_.rows.column(call.name) for call in self._panes.calls}
+        if not self._fit(arguments):
+            return all_
         functions: list[tuple[str | list[str], str]] = [
             (call.name, "sum" if call.function == "count" else call.function) for call in self._panes.calls
         ]
-        return self._grouped(all_.instant, all_.rows, {call.name: all_.rows.column(call.name) for call in self._panes.calls}, functions)
+        return self._grouped(all_.instant, all_.rows, arguments, functions)
+
+    def _fit(self, arguments: dict[str, pa.Array]) -> bool:
+        """Whether every sum of some of these is a BIGINT."""
+        for call in self._panes.calls:
+            column = arguments[call.name]
+            if call.function == "sum" and pa.types.is_integer(column.type) and len(column) > column.null_count:
+                ends = pc.min_max(column).as_py()
+                if max(-ends["min"], ends["max"]) * len(column) >= 1 << 63:
+                    return False
+        return True
+
+    def _one_by_one(self, last: Ints, rows: pa.RecordBatch, arguments: dict[str, pa.Array]) -> SignedBatch:
+        """A part for each row."""
+        columns = [rows.column(key) for key in self._panes.keys]
+        columns += [
+            _counted(call, arguments[call.name]) if call.function == "count" else arguments[call.name] for call in self._panes.calls
+        ]
+        schema = self.schema.to_arrow()
+        cast = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+        part = SignedBatch.arrivals(last, pa.RecordBatch.from_arrays(cast, schema=schema))
+        return part if (last[1:] >= last[:-1]).all() else part.take(np.argsort(last, kind="stable"))
 
     def _grouped(
         self, last: Ints, rows: pa.RecordBatch, arguments: dict[str, pa.Array], functions: list[tuple[str | list[str], str]]
@@ -121,6 +148,10 @@ class PaneStore(SourceStore):
         made = pa.table([column.cast(field.type) for column, field in zip(made_of, schema, strict=True)], schema=schema)
         part = SignedBatch.arrivals(found.column(_LAST).to_numpy(), made.combine_chunks().to_batches()[0])
         return part if (part.instant[1:] >= part.instant[:-1]).all() else part.take(np.argsort(part.instant, kind="stable"))
+
+
+def _counted(call: PartialCall, argument: pa.Array) -> pa.Array:
+    return pa.array(np.ones(len(argument), np.int64)) if call.argument is None else argument.is_valid().cast(pa.int64())
 
 
 def _argument(call: PartialCall, rows: pa.RecordBatch) -> pa.Array:

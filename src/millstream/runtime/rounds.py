@@ -36,6 +36,7 @@ from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import LaneName, RunningQuery, SnapshotRef
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.sharing import SharedPart, shared_parts
+from millstream.runtime.stage_clock import added
 from millstream.runtime.standing import Standing
 from millstream.runtime.store_use import StoreUse, used_stores
 from millstream.runtime.switching import answer_in, with_difference
@@ -159,7 +160,9 @@ class Rounds:
             self._forget_dead(lane, run)
             outcomes = self._outcomes(lane, run, due, snapshot=snapshot)
             lane.note(run)
+            before_commit = time.perf_counter()
             number = self._commit([outcome for outcome in outcomes if outcome.error is None])
+            _count_driver(outcomes, before_commit - started - run.job_seconds, time.perf_counter() - before_commit)
         except (StorageFailed, ClusterFailed):
             run.delete_files()
             raise
@@ -372,8 +375,16 @@ def _apply(outcome: Outcome, tick: int, committed: float) -> None:
         for released in outcome.released:
             stats.delay.count(committed, span.releases.since, released)
     stats.worker_seconds += outcome.seconds
+    stats.stages = added(stats.stages, outcome.stages)
     stats.ticks += 1
     stats.count(outcome.sources, outcome.operators)
+
+
+def _count_driver(outcomes: Sequence[Outcome], prepared: float, commit: float) -> None:
+    """What the driver does for a round, for each query its part."""
+    for outcome in outcomes:
+        stats = outcome.span.query.stats
+        stats.stages = added(stats.stages, {"driver": prepared, "commit": commit}, 1 / len(outcomes))
 
 
 def _switches(span: Span) -> bool:

@@ -21,6 +21,7 @@ from millstream.plan.window import WindowSpec
 from millstream.runtime.messages import Selections
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
+from millstream.runtime.stage_clock import Seconds
 from millstream.state.changelog import Beginning, Changelog, OutputFile
 
 State = Literal["running", "waiting", "paused", "stopped", "failed"]
@@ -76,6 +77,7 @@ class QueryStats:
     waiting_rows: int = 0  # taken in, for when the frontier has passed them
     store_bytes: int = 0
     worker_seconds: float = 0.0
+    stages: Seconds = field(default_factory=dict)  # where the time of its ticks went
     ticks: int = 0
     delay: OutputDelay = field(default_factory=OutputDelay)
     operators: dict[tuple[int, int], OperatorProfile] = field(default_factory=dict)  # by fragment and place, all buckets together

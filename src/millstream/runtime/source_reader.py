@@ -26,6 +26,7 @@ from millstream.plan.physical import Anywhere, ByKey, FilterStep, ProjectStep, S
 from millstream.runtime.exchange import ArrivedRows, read_rows
 from millstream.runtime.messages import SourceFeed
 from millstream.runtime.nodes import Profile
+from millstream.runtime.stage_clock import CLOCK, timed
 from millstream.state import output_file, relation_log
 from millstream.state.chunk import SEQ, TS, ChunkInfo, bucket_label, is_split_into, read_chunk
 from millstream.state.disk_types import cast_columns
@@ -155,11 +156,13 @@ def _is_split(source: SourceExec, chunk: ChunkInfo, buckets: int) -> bool:
 def split_chunk(source: SourceExec, table_dir: str, chunk: ChunkInfo, buckets: int, evaluator: Evaluator) -> list[ArrivedRows]:
     """The rows of a stream's chunk for every bucket."""
     part = _prepared(source, _decoded(source, table_dir, chunk), evaluator)
-    order, offsets = split_by_bucket(_buckets(source, part, buckets), buckets)
-    ts, seq, rows = part.ts[order], part.seq[order], part.rows.take(pa.array(order))
+    with CLOCK.stage("split"):
+        order, offsets = split_by_bucket(_buckets(source, part, buckets), buckets)
+        ts, seq, rows = part.ts[order], part.seq[order], part.rows.take(pa.array(order))
     return [ArrivedRows(ts[start:stop], seq[start:stop], rows.slice(start, stop - start)) for start, stop in pairwise(map(int, offsets))]
 
 
+@timed("filter")
 def _prepared(source: SourceExec, part: _Rows, evaluator: Evaluator) -> _Rows:
     """Filtered and projected."""
     for step in source.prefix:
@@ -173,6 +176,7 @@ def _prepared(source: SourceExec, part: _Rows, evaluator: Evaluator) -> _Rows:
     return part
 
 
+@timed("decode")
 def _decoded(source: SourceExec, table_dir: str, chunk: ChunkInfo) -> _Rows:
     own = _LOGS[source.kind]
     extra = [name for name in (own.instant, own.order, own.sign) if name is not None]
@@ -191,6 +195,7 @@ def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
+@timed("split")
 def _buckets(source: SourceExec, part: _Rows, buckets: int) -> npt.NDArray[np.int32]:
     match source.distribution:
         case ByKey(columns):

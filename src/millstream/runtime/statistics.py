@@ -13,6 +13,7 @@ from millstream.plan.explain import describe
 from millstream.plan.physical import sources
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.running_query import RunningQuery
+from millstream.runtime.stage_clock import STAGES
 from millstream.runtime.streams import OpenStream
 
 
@@ -39,6 +40,7 @@ def query_statistics(query: RunningQuery) -> dict[str, Any]:
         "state_bytes": stats.state_bytes,
         "ticks": stats.ticks,
         "worker_seconds": round(stats.worker_seconds, 6),
+        "stages": {stage: round(stats.stages.get(stage, 0.0), 6) for stage in STAGES},
         "output_delay": {"mean": round(stats.delay.mean, 6), "max": round(stats.delay.greatest, 6)} if stats.delay.changes else None,
         "error": str(query.error) if query.error else None,
         "sources": [_source(fragment, place, query, did) for (fragment, place), did in sorted(stats.sources.items())],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from millstream.runtime.messages import (
     CommonPart,
     FragmentResult,
     FragmentTask,
+    MapResult,
     MapTask,
     Rebuild,
     Selections,
@@ -41,6 +43,7 @@ from millstream.runtime.output_delay import Releases
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, moved_by
 from millstream.runtime.schedulers import SchedulerName
+from millstream.runtime.stage_clock import Seconds, added
 from millstream.state.atomic import remove_file
 from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
@@ -96,6 +99,7 @@ class Outcome:
     store_bytes: int = 0
     released: list[tuple[int, ...]] = field(default_factory=list)  # of each bucket with changes
     seconds: float = 0.0
+    stages: Seconds = field(default_factory=dict)
     operators: dict[tuple[int, int], list[OperatorProfile]] = field(default_factory=dict)  # by fragment and place, one for each bucket
     sources: dict[tuple[int, int], list[Profile]] = field(default_factory=dict)  # likewise
     _sent: dict[int, list[str]] = field(default_factory=dict)  # fragment -> exchange files
@@ -117,6 +121,7 @@ class Outcome:
         self.store_bytes += result.store_bytes
         self.released += [result.released] if result.released else []
         self.seconds += result.seconds
+        self.stages = added(self.stages, result.stages)
         for place, profile in enumerate(result.operators):
             self.operators.setdefault((result.number, place), []).append(profile)
         for place, read in enumerate(result.sources):
@@ -275,6 +280,7 @@ class TickRun:
         self.common: dict[int, tuple[CommonPart, ...]] = {}  # what runs once in each bucket, after its last task
         self.stores: dict[int, tuple[StoreSize, ...]] = {}  # those of each bucket, after its last task
         self._outcomes: list[Outcome] = []
+        self.job_seconds = 0.0  # on the clock, in all jobs so far
         self.exchange_dir = str(location.exchange_dir / str(tick))
 
     def run(self, spans: Sequence[Span]) -> list[Outcome]:
@@ -313,10 +319,24 @@ class TickRun:
             if any(task.runs_in(bucket) for task in fragments)
         ]
         by_query = {outcome.span.query.incarnation: outcome for outcome in outcomes}
-        for stage_result in self._runner.run_stage(tasks):
+        started = time.perf_counter()
+        stage_results = self._runner.run_stage(tasks)
+        self._count_job(outcomes, time.perf_counter() - started, stage_results)
+        for stage_result in stage_results:
             self._note(stage_result)
             for result in stage_result.fragments:
                 by_query[result.incarnation].take(result)
+
+    def _count_job(self, outcomes: Iterable[Outcome], took: float, results: Sequence[StageResult | MapResult]) -> None:
+        """What of a job is no query's in particular, for each of them its part."""
+        slowest = max(result.seconds for result in results)
+        beyond: Seconds = {"spark": max(0.0, took - slowest)}
+        self.job_seconds += took
+        for result in results:
+            beyond = added(beyond, result.stages)
+        shared = list(outcomes)
+        for outcome in shared:
+            outcome.stages = added(outcome.stages, beyond, 1 / len(shared))
 
     def _note(self, result: StageResult) -> None:
         self.stores[result.bucket], self.common[result.bucket] = result.stores, result.common
@@ -402,7 +422,10 @@ class TickRun:
         if not tasks:
             return {}
         files: dict[str, list[tuple[int, str]]] = {}
-        for result in self._runner.run_map([replace(task, part=part) for part, task in enumerate(tasks)]):
+        started = time.perf_counter()
+        results = self._runner.run_map([replace(task, part=part) for part, task in enumerate(tasks)])
+        self._count_job(self._outcomes, time.perf_counter() - started, results)
+        for result in results:
             if result.error is not None:
                 log.warning("the map stage failed, the stages read the log themselves", extra={"reason": result.error.message})
                 return {}

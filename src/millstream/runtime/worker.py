@@ -48,6 +48,7 @@ from millstream.runtime.output_delay import count_released
 from millstream.runtime.results import net_rows
 from millstream.runtime.schedulers import new_scheduler
 from millstream.runtime.source_reader import FeedReader, split_chunk
+from millstream.runtime.stage_clock import CLOCK, Stage, added, timed, with_python
 from millstream.runtime.store_reader import StoreReader
 from millstream.runtime.stores import Stores
 from millstream.runtime.substeps import MOST_ROWS
@@ -77,23 +78,29 @@ class Worker:
         self._soups = Keepers(self._evaluator)
 
     def run_stage(self, task: StageTask) -> StageResult:
+        started = time.perf_counter()
+        CLOCK.taken()
         self._caches.forget_dead(task)
         self._caches.arrange(task, partial(self._new_circuit, task))
         mine = [fragment for fragment in task.fragments if fragment.runs_in(task.bucket)]
         # all have their rows before the first goes on: its circuit may be that of others
         fed = [self._guarded(task, fragment, self._fed) for fragment in mine]
         results: list[tuple[FragmentTask, FragmentResult]] = []
-        for fragment, (result, seconds) in zip(mine, fed, strict=True):
+        for fragment, (result, seconds, stages) in zip(mine, fed, strict=True):
             if result is None:
-                result, more = self._guarded(task, fragment, self._run)
+                result, more, later = self._guarded(task, fragment, self._run)
                 assert result is not None
-                seconds += more
-            results.append((fragment, replace(result, seconds=result.seconds + seconds)))
+                seconds, stages = seconds + more, added(stages, later)
+            stages = with_python(stages, seconds)
+            results.append((fragment, replace(result, seconds=result.seconds + seconds, stages=stages)))
         self._stores.trim(task.bucket)
         stores, common = self._stores.sizes(task.bucket), self._caches.common_parts(task)
-        return StageResult(task.bucket, _made_durable(results), os.getpid(), stores, common)
+        durable = _made_durable(results)
+        return StageResult(task.bucket, durable, os.getpid(), stores, common, time.perf_counter() - started, CLOCK.taken())
 
     def run_map(self, task: MapTask) -> MapResult:
+        started = time.perf_counter()
+        CLOCK.taken()
         try:
             files = {}
             for split, source in task.sources:
@@ -102,7 +109,8 @@ class Worker:
                 by_bucket = [[part[bucket] for part in parts] for bucket in range(task.buckets)]
                 write_rows(path, [_one_after_the_other(chunks) for chunks in by_bucket], sum(chunk.rows for chunk in task.chunks))
                 files[split] = path
-            return MapResult(task.part, files)
+            seconds = time.perf_counter() - started
+            return MapResult(task.part, files, seconds=seconds, stages=with_python(CLOCK.taken(), seconds))
         except Exception as error:
             return MapResult(task.part, {}, _as_ours(error))
 
@@ -116,8 +124,10 @@ class Worker:
         """Load the libraries and the kernels that most queries need, before the first rows come."""
         warm_up(self._evaluator)
 
-    def _guarded(self, task: StageTask, fragment: FragmentTask, work: _Work) -> tuple[FragmentResult | None, float]:
-        """A failing query fails alone: its error is an answer, not an end of the task.  And the seconds that it took."""
+    def _guarded(
+        self, task: StageTask, fragment: FragmentTask, work: _Work
+    ) -> tuple[FragmentResult | None, float, dict[Stage, float]]:  # fmt: skip
+        """A failing query fails alone: its error is an answer, not an end of the task.  And the seconds that it took, also by stage."""
         started = time.perf_counter()
         PROCESS.owner = fragment.incarnation
         try:
@@ -125,7 +135,7 @@ class Worker:
         except Exception as error:
             self._caches.forget(task, fragment)
             result = FragmentResult(fragment.incarnation, fragment.number, task.bucket, error=_as_ours(error))
-        return result, time.perf_counter() - started
+        return result, time.perf_counter() - started, CLOCK.taken()
 
     def _fed(self, task: StageTask, fragment: FragmentTask) -> FragmentResult | None:
         """Its cache takes in the rows that are new; an answer if there is nothing more to do."""
@@ -138,8 +148,9 @@ class Worker:
             self._caches.forget(task, fragment)
             return FragmentResult(fragment.incarnation, fragment.number, task.bucket, missing=True)
         read = FeedReader(task.bucket, fragment.buckets, self._evaluator).read
-        for reader, feed in zip(cache.readers, fragment.feeds, strict=True):
-            reader.take_in(feed, read)
+        with CLOCK.stage("operators"):  # where windows and panes keep their rows
+            for reader, feed in zip(cache.readers, fragment.feeds, strict=True):
+                reader.take_in(feed, read)
         return None
 
     def _run(self, task: StageTask, fragment: FragmentTask) -> FragmentResult:
@@ -183,7 +194,8 @@ class Worker:
             return read_changes(received.get(leaf, ()), task.bucket, SignedBatch.empty(leaf.schema))
 
         shown = fragment.fragment.sends is not None or fragment.emit != "nothing"
-        turn = common.run(cache, fragment, read, shown=shown)
+        with CLOCK.stage("operators"):
+            turn = common.run(cache, fragment, read, shown=shown)
         result = FragmentResult(
             fragment.incarnation, fragment.number, task.bucket,
             rows_in=turn.rows_in, rows_out=sum(map(len, turn.changes)), state_rows=common.circuit.state_rows(cache.outlet),
@@ -194,7 +206,8 @@ class Worker:
         if fragment.snapshot_dir is not None:
             # a number that no record has is used again after a restart, when tasks of the run before may still be writing
             stem = f"{fragment.snapshot_dir}/{task.tick}-{task.database[:8]}"
-            save_arrays(snapshot_file(stem, fragment.number, task.bucket), common.circuit.save(cache.outlet))
+            with CLOCK.stage("write"):
+                save_arrays(snapshot_file(stem, fragment.number, task.bucket), common.circuit.save(cache.outlet))
             result = replace(result, snapshot=stem)
         late = common.late(cache) if fragment.emit == "changes" else []
         result = self._deliver(
@@ -223,10 +236,12 @@ class Worker:
             return replace(result, exchange=cache.common.sent(cache, spread, task.exchange_dir, write), released=released)
         if changes and fragment.emit == "net":
             changes = [part for part in [_netted_at(concat(changes), fragment.frontier)] if len(part)]
-        output = write_output(fragment.output_dir, changes, fragment.output_columns, sync=False) if changes else None
+        with CLOCK.stage("write"):
+            output = write_output(fragment.output_dir, changes, fragment.output_columns, sync=False) if changes else None
         return replace(result, output=output, released=count_released(changes, late, fragment.released_upto))
 
 
+@timed("sync")
 def _made_durable(results: Sequence[tuple[FragmentTask, FragmentResult]]) -> tuple[FragmentResult, ...]:
     """All outputs at once, at the end: one after the other they would take most of the time where there are many queries.
 

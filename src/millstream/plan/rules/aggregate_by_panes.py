@@ -26,7 +26,7 @@ from millstream.plan.physical import AggregateExec, ComputedColumn, Exec, Panes,
 from millstream.plan.window import TimeWindow
 
 _WHOLE = 38
-"""Digits of an exact sum of many integers."""
+"""Digits of an exact sum of many decimals."""
 _MOST_DIGITS = 28
 """With more, the sum of a pane might not fit, and wrap."""
 
@@ -77,8 +77,8 @@ def _partial(name: str, call: AggregateCall, rows: Schema) -> PartialCall | None
         return None
     type_ = rows[call.argument].type
     if call.function == "sum" and (pa.types.is_integer(type_) or (pa.types.is_decimal128(type_) and type_.precision <= _MOST_DIGITS)):
-        narrow = pa.types.is_integer(type_) and type_.bit_width < 64
-        return PartialCall(name, "sum", call.argument, pa.int64() if narrow else pa.decimal128(_WHOLE, getattr(type_, "scale", 0)))
+        # what does not fit BIGINT is not added up yet (runtime/pane_store.py)
+        return PartialCall(name, "sum", call.argument, pa.int64() if pa.types.is_integer(type_) else pa.decimal128(_WHOLE, type_.scale))
     if call.function in ("min", "max") and _ordered(type_):
         return PartialCall(name, "min" if call.function == "min" else "max", call.argument, type_)
     return None
