@@ -42,13 +42,13 @@ def run(workload: Workload, files: dict[str, list[Path]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = [name for name, workload in WORKLOADS.items() if "{condition}" not in workload.sql]
-    parser.add_argument("workloads", nargs="*", default=known, choices=known)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(known))
     parser.add_argument("--rows", type=int, default=5_000_000)
     arguments = parser.parse_args()
     cores, rates = os.cpu_count() or 1, kept()
     rows, goals = [], []
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as work:
-        for name in arguments.workloads:
+        for name in arguments.workloads or known:
             workload = WORKLOADS[name]
             stats = run(workload, Data(Path(work) / name, workload).files(arguments.rows))
             stages, ticks = stats["stages"], stats["ticks"]

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _TRANSACTION = "source"
 """Under this name the log knows the batches of a stream's source."""
-_CHUNK_ROWS = 500_000
+_CHUNK_ROWS = 1_000_000
 """Files are read together until they have about this many rows."""
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
 _FORMATS = ("parquet", "csv", "json", "orc", "text", "xml", "arrow", "rate", "socket", "kafka")

@@ -59,8 +59,9 @@ def test_the_tables_name_what_there_is(db: Database) -> None:
     feed(db, 1)
     db.flush()
     stats = db.query("volume").stats()
-    of_query, of_operator, of_source = _tables()
+    of_query, of_operator, of_source, of_stages = _tables()
     assert of_query == set(stats)
+    assert of_stages == set(stats["stages"])
     assert of_operator == set(stats["operators"][0])
     assert of_source == set(stats["sources"][0])
 
@@ -68,5 +69,5 @@ def test_the_tables_name_what_there_is(db: Database) -> None:
 def _tables() -> Iterator[set[str]]:
     """The names in the first column of each table on the page."""
     page, _, _ = PAGE.partition("## Output delay")
-    for part in re.split("Of each operator:|Of each source,", page):
+    for part in re.split("Of each operator:|Of each source,|## Where the time goes", page):
         yield set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE))))
