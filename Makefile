@@ -38,7 +38,7 @@ fuzz: $(READY)  ## the property tests on new random cases, twenty times as many 
 nightly: $(READY)  ## what takes too long for every commit: random kills by the hundred, and a soak of half an hour
 	@$(JAVA) $(BIN)/pytest -m nightly --timeout=0
 
-bench: $(READY)  ## the benchmarks, side by side with Spark's own Structured Streaming
+bench: $(READY)  ## Millstream beside the peers that are installed (millstream bench --install all)
 	@$(JAVA) $(BIN)/millstream bench
 
 clean:  ## remove the environment and everything that can be made again
