@@ -155,10 +155,11 @@ def span_forward(query: RunningQuery, logs: Logs, frontier: Micros, most_rows: i
     frontier = min(frontier, query.at + 1) if query.is_switching else frontier
     after = {name: query.fed[name] for name in query.inputs}
     chunks, fed = {}, {}
+    most_of_each = (most_rows or MOST_ROWS) // max(1, len(query.inputs))
     for name in query.inputs:
         # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
         new = [chunk for chunk in logs[name].chunks_after(query.at) if chunk.min_seq > after[name]]
-        taken, bound = _bounded(new, query.at, most_rows or MOST_ROWS)
+        taken, bound = _bounded(new, query.at, most_of_each)
         chunks[name] = tuple(taken)
         fed[name] = max((chunk.max_seq for chunk in taken), default=after[name])
         frontier = min(frontier, bound)
