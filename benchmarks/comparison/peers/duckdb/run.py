@@ -10,6 +10,7 @@ w1  The window function as one would write it sorts the whole window for each ba
 w2  Rows are summed by minute and key on arrival; a window is the sum of its minutes.
 w3  `max` needs only the greatest b of each key, so b is grouped before it is joined.
 w4  The pairs (a, b) are counted by key, and c joined to the counts.
+w6  The selections are rows of a table, a range of keys and a bound of values each, which each batch is joined with.
 
 All are exact at the end of each batch.  What happens within a batch is seen by w1 and w2 only: DuckDB has no standing queries.
 """
@@ -21,7 +22,7 @@ import duckdb
 
 from comparison.peers import common
 
-WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "files", "w4": "files", "w7": "files"}
+WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "files", "w4": "files", "w6": "selected", "w7": "files"}
 
 FILE_ROWS = 100_000
 
@@ -50,6 +51,8 @@ QUERIES = {
     "w4": """
         SELECT $batch::BIGINT AS file, key, sum(value * pairs)::BIGINT AS total, sum(pairs)::BIGINT AS n
         FROM c JOIN (SELECT key, count(*) AS pairs FROM a JOIN b USING (key) GROUP BY key) USING (key) GROUP BY key""",
+    "w6": """
+        SELECT query, ts, key, value FROM events JOIN wanted ON key >= first AND key < beyond AND value < below WHERE ts > $before""",
     "w7": """
         SELECT $batch::BIGINT AS file, max(keys) AS top, count(*) AS bands FROM (
             SELECT band, count(*) AS keys FROM (SELECT sum(value)::BIGINT // 1000 AS band FROM events GROUP BY key) GROUP BY band)""",
@@ -99,6 +102,19 @@ def last_instants(db: duckdb.DuckDBPyConnection, job: common.Job) -> list[tuple[
     return db.execute(f"SELECT max(ts)::VARCHAR FROM ({numbered}) GROUP BY batch ORDER BY batch").fetchall()
 
 
+def create_wanted(db: duckdb.DuckDBPyConnection, job: common.Job) -> None:
+    """The selections of w6.  Text keys are of one length, so what begins with one and goes on is just beyond it."""
+    lines = []
+    for number, conditions in enumerate(job.selections):
+        bounds = {(column, op): constant for column, op, constant in conditions}
+        only = bounds.get(("key", "="))
+        beyond = bounds.get(("key", "<")) if only is None else only + "!" if job.string_keys else only + 1
+        lines.append((number, bounds.get(("key", ">="), only), beyond, bounds.get(("value", "<"), 1 << 62)))
+    key = "VARCHAR" if job.string_keys else "BIGINT"
+    db.execute(f"CREATE TABLE wanted (query BIGINT, first {key}, beyond {key}, below BIGINT)")
+    db.executemany("INSERT INTO wanted VALUES (?, ?, ?, ?)", lines)
+
+
 def main() -> None:
     job = common.job(WORKLOADS)
     window, slide = f"INTERVAL {job.window_s} SECONDS", f"INTERVAL {job.slide_s} SECONDS"
@@ -107,13 +123,15 @@ def main() -> None:
     started = perf_counter()
     for stream, paths in job.streams.items():
         db.execute(f"CREATE TABLE {stream} AS {incoming(job, csv(job, stream, paths[0]))} LIMIT 0")
+    if job.workload == "w6":
+        create_wanted(db, job)
     instant = "last" if job.workload == "w2" else "ts"
     newest = " UNION ALL ".join(f"SELECT max({instant}) AS last FROM {stream}" for stream in job.streams)
     before, answers, kept = "1970-01-01", 0, []
     for batch, _ in enumerate(append_batches(db, job)):
         ((now,),) = db.execute(f"SELECT max(last)::VARCHAR FROM ({newest})").fetchall()
-        # rows of w1 and w2 ask about windows that end within the batch
-        oldest = before if job.workload in ("w1", "w2") else now
+        # rows of w1 and w2 ask about windows that end within the batch, and w6 about the batch
+        oldest = before if job.workload in ("w1", "w2", "w6") else now
         for stream in job.streams:
             db.execute(f"DELETE FROM {stream} WHERE ts < TIMESTAMP '{oldest}' - {window}")
         named = {"before": before, "now": now, "batch": batch}

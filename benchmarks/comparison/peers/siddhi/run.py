@@ -8,6 +8,7 @@ w2  Siddhi's core has no hopping window: batches of a slide are summed by key, a
     keeps a table of totals that is read out at each hop.
 w3, w4  A join of two windows reads the whole window for each row, so the rows are kept in tables with an index on the key, swept
     every 1000 rows.  Tables tell nobody of what leaves them: maximum, sum and count run over all pairs and triples so far.
+w6  A query for each selection, all in one app; text has no order in Siddhi, so not with text as keys.
 w7  Totals and band counts are kept row by row, with retractions; the outermost aggregate is asked of the table of bands after each
     file, because Siddhi retracts only rows that leave a window of the same query.  One shard, as bands are of all keys.
 """
@@ -23,21 +24,22 @@ HERE = Path(__file__).resolve().parent
 JARS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "__PySiddhiProxy" / "target" / "lib"
 JAVA = ["java", "-XX:+UseParallelGC", "-XX:ParallelGCThreads=2", "-Xms2g", "-Xmx6g"]
 
-WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w7": "files"}
-COLLECT = {"w1": "each", "w2": "each", "w3": "max", "w4": "last", "w7": "files"}
-SHARDS = {"w1": 2, "w2": 2, "w3": 2, "w4": 2, "w7": 1}
+WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w6": "selected", "w7": "files"}
+COLLECT = {"w1": "each", "w2": "each", "w3": "max", "w4": "last", "w6": "each", "w7": "files"}
+SHARDS = {"w1": 2, "w2": 2, "w3": 2, "w4": 2, "w6": 2, "w7": 1}
 COLUMNS = {
     "w1": ["ts", "key", "total", "n"],
     "w2": ["ts", "key", "total", "n"],
     "w3": ["grp", "top"],
     "w4": ["key", "total", "n"],
+    "w6": ["query", "ts", "key", "value"],
     "w7": ["file", "top", "bands"],
 }
 
 
 def app(spec: Job) -> str:
     """The queries of the workload, with the job's window; `kept_ms` leaves room for the rows of a batch."""
-    text = (HERE / f"{spec.workload}.siddhi").read_text()
+    text = (HERE / f"{spec.workload}.siddhi").read_text() + "".join(map(selection, range(len(spec.selections)), spec.selections))
     range_ms = spec.window_s * 1000
     for name, value in {
         "key": "string" if spec.string_keys else "long",
@@ -48,6 +50,16 @@ def app(spec: Job) -> str:
     }.items():
         text = text.replace("{" + name + "}", str(value))
     return text
+
+
+def literal(constant: int | str) -> str:
+    return f"'{constant}'" if isinstance(constant, str) else f"{constant}L"
+
+
+def selection(number: int, conditions: list[tuple[str, str, int | str]]) -> str:
+    """A query of w6."""
+    tests = [f"{column} {'==' if op == '=' else op} {literal(constant)}" for column, op, constant in conditions]
+    return f"from events[{' and '.join(tests)}] select {number}L as query, ts, key, value insert into Answers;\n"
 
 
 def inputs(spec: Job) -> list[str]:
@@ -72,7 +84,7 @@ def as_table(path: Path, spec: Job):
     )
     if "ts" in names:
         millis = table["ts"].cast(pa.timestamp("ms"))
-        table = table.set_column(0, "ts", millis.cast(pa.timestamp("us")))
+        table = table.set_column(names.index("ts"), "ts", millis.cast(pa.timestamp("us")))
     return table
 
 
