@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from comparison.answers import Answers
 from comparison.data import FILE_ROWS, Data
@@ -97,9 +98,15 @@ def _whole_files(rows: float) -> int:
     return -(-int(rows) // FILE_ROWS) * FILE_ROWS
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """As every command of ours says what is wrong."""
+        self.exit(1, f"[CONFIG_INVALID] {message}\n  hint: See millstream bench --help.\n")
+
+
 def main() -> None:
     known = systems()
-    parser = argparse.ArgumentParser(prog="millstream bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(prog="millstream bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--peer", action="append", choices=list(known), help="only these; Millstream always runs")
     parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="base unless told")
