@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,3 +139,13 @@ def test_rows_that_come_and_go_in_one_step_meet_only_those_of_their_time() -> No
     batch = signed_batch(schema, changes)
     out = join(schema, schema, [("k", "k")], [False]).step(batch, batch)
     assert list(out.changes()) == [(t, sign, (1, v, 1, v)) for t, sign, (_, v) in changes]
+
+
+def test_a_join_gives_the_columns_that_are_wanted_in_their_order() -> None:
+    left, right = Schema.of(k="INT", a="STRING", unused="INT"), Schema.of(j="INT", b="STRING")
+    output = Schema.of(theirs="STRING", key="INT", ours="STRING", again="STRING")
+    join = JoinOp(left, right, [JoinKey("k", "j")], output, gives=["b", "j", "a", "b"])
+    one = pa.RecordBatch.from_pydict({"k": [1, 2], "a": ["x", "y"], "unused": [7, 8]}, schema=left.to_arrow())
+    other = pa.RecordBatch.from_pydict({"j": [2, 3], "b": ["Y", "Z"]}, schema=right.to_arrow())
+    pairs = join.step(SignedBatch.arrivals(np.zeros(2, np.int64), one), SignedBatch.arrivals(np.ones(2, np.int64), other))
+    assert pairs.rows.to_pylist() == [{"theirs": "Y", "key": 2, "ours": "y", "again": "Y"}]

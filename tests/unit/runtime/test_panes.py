@@ -45,22 +45,11 @@ def test_a_sum_that_stays_beyond_bigint_does_not_change(db: Database) -> None:
     assert changes(db, "q") == [(1, None)]
 
 
-def test_a_pane_whose_sum_might_not_fit_is_exact_all_the_same(db: Database) -> None:
+def test_a_pane_whose_sum_does_not_fit_is_exact_all_the_same(db: Database) -> None:
     db.execute("CREATE QUERY q AS SELECT sum(b) AS n FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS]")
-    fill(db, (0.1, GREAT), (0.2, GREAT), (0.3, -GREAT))
-    fill(db, (0.4, GREAT), (0.5, -GREAT), (0.6, 5))
+    fill(db, (0.1, GREAT), (0.2, GREAT))
     fill(db, (2.1, -GREAT), (2.2, 1), (30, 0))
-    assert changes(db, "q") == [
-        (1, None),
-        (-1, None),
-        (1, GREAT + 5),
-        (-1, GREAT + 5),
-        (1, 6),
-        (-1, 6),
-        (1, -GREAT + 1),
-        (-1, -GREAT + 1),
-        (1, None),
-    ]
+    assert changes(db, "q") == [(1, None), (-1, None), (1, GREAT + 1), (-1, GREAT + 1), (1, 1 - GREAT), (-1, 1 - GREAT), (1, None)]
 
 
 def test_a_count_of_nothing_and_no_count_are_the_same(db: Database) -> None:
