@@ -18,6 +18,7 @@ from rich.text import Text
 from millstream.api import Database, Query
 from millstream.cli.display import make_console, show_table
 from millstream.cli.follow import Follower, Pace
+from millstream.cli.interrupts import Interrupt
 from millstream.cli.opening import open_database
 from millstream.cli.options import Location, Master, ScriptFile, read_text
 from millstream.cli.statements import Piece, split_statements
@@ -131,9 +132,10 @@ class _Drain(threading.Thread):
 
 
 def _follow(db: Database, followers: list[Follower], console: Console, log: Console, drain: _Drain | None, seconds: float | None) -> None:
-    """Prints changes until the drain is done or the time is over; for ever if there is neither."""
+    """Prints changes until the drain is done, the time is over or Ctrl-C comes, which is raised between two looks."""
     deadline = None if seconds is None else time.monotonic() + seconds
-    with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext() as live:
+    foot = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
+    with foot as live, Interrupt() as interrupt:
         report = _reporter(db, log, live)
         while True:
             # asked before the last look, so that the look sees everything
@@ -143,6 +145,8 @@ def _follow(db: Database, followers: list[Follower], console: Console, log: Cons
                 follower.print_new(console)
             if done:
                 return
+            if interrupt.came:
+                raise KeyboardInterrupt
             report()
             time.sleep(_REFRESH_S)
 

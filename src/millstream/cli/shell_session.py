@@ -14,6 +14,7 @@ from rich.console import Console
 from millstream.api import Database, Query, RegisteredQuery
 from millstream.cli.display import show_frontier, show_table
 from millstream.cli.follow import Follower
+from millstream.cli.interrupts import Interrupt
 from millstream.cli.statements import split_statements
 from millstream.core.errors import ConfigInvalid, MillstreamError, did_you_mean
 from millstream.core.instant import format_instant, parse_instant
@@ -98,13 +99,12 @@ class ShellSession:
 
     def _follow(self, follower: Follower) -> None:
         self._console.print("[dim]changes as they come; Ctrl-C to stop[/dim]")
-        try:
-            while True:
+        with Interrupt() as interrupt:
+            while not interrupt.came:
                 self.db.check()
                 follower.print_new(self._console)
                 time.sleep(0.2)
-        except KeyboardInterrupt:
-            self._console.print()
+        self._console.print()
 
     def _describe(self, name: str) -> None:
         if name:
