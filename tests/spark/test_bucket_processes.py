@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -76,3 +77,16 @@ def test_a_bucket_with_two_processes_gets_one_of_its_own(spark: SparkSession, tm
         db.flush()
         assert query.result().to_pylist() == [{"n": 8}]
         assert len({*runner.process_ids(), *runner.process_ids()}) == 2
+
+
+def test_what_a_process_has_loaded_is_not_looked_through_after_every_task(spark: SparkSession) -> None:
+    def tracked(_: None) -> tuple[int, int]:
+        return gc.get_freeze_count(), len(gc.get_objects())
+
+    runner = SparkRunner(spark, 1)
+    try:
+        runner.warm_up().join()
+        left_out, looked_through = runner._run(tracked, [(0, None)])[0]
+    finally:
+        runner.close()
+    assert looked_through < left_out / 10

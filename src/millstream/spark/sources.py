@@ -30,6 +30,7 @@ from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partiti
 from millstream.runtime.streams import Streams
 from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, part_of, spark_schema
 from millstream.spark.file_readers import FileReader, fast_file_reader
+from millstream.spark.garbage import leave_out_what_is_loaded
 from millstream.spark.jobs import Jobs
 from millstream.spark.lost_files import ENDS_ITS_READER, read_around, reading
 from millstream.spark.once import spark_reason
@@ -279,6 +280,7 @@ class _RowWriter:
         except Exception as error:
             report = encode_failure(error)
         yield pa.RecordBatch.from_pydict({"report": [report]})
+        leave_out_what_is_loaded()
 
     def _part(self, given: Sequence[pa.RecordBatch]) -> Part:
         if not given:
@@ -309,6 +311,7 @@ class _FileWriter:
                 yield encode_report(write_partition(self._plan, number, parts))
         except Exception as error:
             yield encode_failure(error)
+        leave_out_what_is_loaded()
 
     def _part(self, number: int, path: str) -> Part:
         if path in self._fatal:

@@ -14,6 +14,7 @@ from millstream.operators.forked_copies import guard_against_copies
 from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
 from millstream.runtime.worker import Worker
+from millstream.spark.garbage import leave_out_of_collections
 from millstream.spark.lost_workers import note_of
 from millstream.state.atomic import TEMPORARY
 from millstream.state.sealed import read_sealed_json
@@ -22,7 +23,9 @@ from millstream.state.sealed import read_sealed_json
 @cache
 def _worker() -> Worker:
     guard_against_copies()
-    return Worker()
+    worker = Worker()
+    leave_out_of_collections()
+    return worker
 
 
 def run_stage(task: StageTask) -> StageResult:
@@ -41,6 +44,7 @@ def run_soup(task: SoupTask) -> SoupResult:
 
 def warm_up(_: None) -> None:
     _worker().warm_up()
+    leave_out_of_collections()  # what has been loaded since; no query has anything here yet
 
 
 def process_id(_: None) -> int:
