@@ -24,6 +24,7 @@ from millstream.plan.expression import Named, column
 from millstream.plan.function_calls import without_calls
 from millstream.plan.logical import (
     Aggregate,
+    AggregateCall,
     AsOfJoin,
     BoundQuery,
     Filter,
@@ -77,6 +78,7 @@ from millstream.plan.physical import (
     receives,
 )
 from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
+from millstream.plan.rules.extremes_before_exchange import extremes_before_exchange
 from millstream.plan.rules.prune_columns import prune_columns
 from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
@@ -103,16 +105,17 @@ def plan_physical(
     *, rules_off: frozenset[str] = frozenset(),
 ) -> PhysicalPlan:  # fmt: skip
     """`partition_by` says for each stream by which of its columns the log is split at ingest (none: it is not)."""
-    planner = _Planner(partition_by, expiry, by_panes=aggregate_by_panes.__name__ not in rules_off)
+    planner = _Planner(partition_by, expiry, rules_off)
     placed = planner.root(query.plan)
     fragments = (*planner.fragments, Fragment(_stage(placed.node, planner.fragments), placed.node, None))
     return PhysicalPlan(fragments, placed.append_only)
 
 
 class _Planner:
-    def __init__(self, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry, *, by_panes: bool) -> None:
+    def __init__(self, partition_by: Mapping[str, tuple[str, ...]], expiry: Expiry, rules_off: frozenset[str]) -> None:
         self.partition_by = partition_by
-        self._by_panes = by_panes
+        self._by_panes = aggregate_by_panes.__name__ not in rules_off
+        self._extremes_first = extremes_before_exchange.__name__ not in rules_off
         self._ends = _ENDS[expiry]
         # who learns the time from arrivals must see all of them, or answers would depend on the number of buckets
         self._by_input = expiry == "input_triggered"
@@ -183,11 +186,22 @@ class _Planner:
         return replace(below, node=node, netted=grows_only, append_only=grows_only)
 
     def _aggregate(self, plan: Aggregate) -> _Placed:
-        below = self._meet(self._place(plan.input), plan.keys)
+        below, calls = self._met_for_calls(self._place(plan.input), plan)
         spread = below.distribution if plan.keys else Single()
-        whole = AggregateExec(below.node, plan.keys, plan.calls, plan.schema)
+        whole = AggregateExec(below.node, plan.keys, calls, plan.schema)
         node = aggregate_by_panes(whole) if self._by_panes else whole
         return _Placed(node, spread, netted=isinstance(node, AggregateExec), append_only=False)
+
+    def _met_for_calls(self, placed: _Placed, plan: Aggregate) -> tuple[_Placed, tuple[AggregateCall, ...]]:
+        """Groups in one bucket each, and what to call there."""
+        met = self._met_where_it_is(placed, plan.keys)
+        if met is not None:
+            return met, plan.calls
+        parts = extremes_before_exchange(AggregateExec(placed.node, plan.keys, plan.calls, plan.schema)) if self._extremes_first else None
+        if parts is None:
+            return self._meet(placed, plan.keys), plan.calls
+        of_each_bucket, calls = parts
+        return self._meet(_Placed(of_each_bucket, Anywhere(), netted=True, append_only=False), plan.keys), calls
 
     def _over(self, plan: Over) -> _Placed:
         below = self._meet(self._place(plan.input), plan.partition_by)
@@ -285,21 +299,23 @@ class _Planner:
 
     def _meet(self, placed: _Placed, keys: tuple[str, ...]) -> _Placed:
         """Changes that agree in `keys` end up in one bucket; no keys: all of them do."""
-        if not keys or not all(_hashable(placed.node.schema[key].type) for key in keys):
-            return self._gathered(placed)
+        return self._met_where_it_is(placed, keys) or self._exchanged(placed, _where_equal(placed, keys))
+
+    def _met_where_it_is(self, placed: _Placed, keys: tuple[str, ...]) -> _Placed | None:
+        """The same as `_meet`, if no changes have to travel for it."""
         if isinstance(placed.distribution, Single):
             return placed
-        if isinstance(placed.distribution, ByKey) and set(placed.distribution.columns) <= set(keys):
+        spread = _where_equal(placed, keys)
+        if isinstance(spread, ByKey) and isinstance(placed.distribution, ByKey) and set(placed.distribution.columns) <= set(keys):
             return placed
-        return self._exchanged(placed, ByKey(keys))
+        return _split_from_source(placed, spread)
 
     def _gathered(self, placed: _Placed) -> _Placed:
         return placed if isinstance(placed.distribution, Single) else self._exchanged(placed, Single())
 
     def _exchanged(self, placed: _Placed, spread: Distribution) -> _Placed:
-        split = _split_at_source(placed.node, spread)
-        if split is not None:
-            return replace(placed, node=split, distribution=spread)
+        if (split := _split_from_source(placed, spread)) is not None:
+            return split
         fragment = Fragment(_stage(placed.node, self.fragments), placed.node, spread)
         if fragment not in self.fragments:  # else another part of the query reads the same
             self.fragments.append(fragment)
@@ -341,6 +357,16 @@ def _projected(node: Exec, plan: Project, columns: tuple[ComputedColumn, ...], c
 
 def _expired(ends: Exec | None, otherwise: Exec) -> Exec:
     return ExpireExec(ends, True, ends.schema) if ends is not None else otherwise
+
+
+def _where_equal(placed: _Placed, keys: tuple[str, ...]) -> Distribution:
+    """What puts changes that agree in `keys` into one bucket."""
+    return ByKey(keys) if keys and all(_hashable(placed.node.schema[key].type) for key in keys) else Single()
+
+
+def _split_from_source(placed: _Placed, spread: Distribution) -> _Placed | None:
+    split = _split_at_source(placed.node, spread)
+    return None if split is None else replace(placed, node=split, distribution=spread)
 
 
 def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:

@@ -8,6 +8,7 @@ from millstream.plan.logical import Plan, children, with_children
 from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.drop_padded_rows import drop_padded_rows
+from millstream.plan.rules.extremes_before_exchange import extremes_before_exchange
 from millstream.plan.rules.fold_constants import fold_constants
 from millstream.plan.rules.follow_threshold import follow_threshold
 from millstream.plan.rules.keep_first_rows import keep_first_rows
@@ -42,8 +43,8 @@ NODE_RULES: tuple[Rule, ...] = (
 PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
 """In order, over the whole plan, after the others; then everything once more."""
 
-RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RULES, aggregate_by_panes))
-"""All that can be switched off; the last one is the planner's."""
+RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RULES, aggregate_by_panes, extremes_before_exchange))
+"""All that can be switched off; the last two are the planner's."""
 
 
 def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:

@@ -1,0 +1,28 @@
+"""The greatest of all is the greatest of the greatest of each bucket: only those have to travel.
+
+    SELECT a.g, max(b.v) FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.k = b.k GROUP BY a.g
+
+    Aggregate by g: max(v)            Aggregate by g: max(top)
+      Receive, by g                     Receive, by g
+        Join, by k             =>         Aggregate by g: max(v) AS top, of each bucket
+                                            Join, by k
+
+Most pairs come and go without being the greatest of their group; without this each of them is sent, twice.  Sums and counts change
+with every row, so there is nothing to gain with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millstream.plan.logical import AggregateCall
+from millstream.plan.physical import AggregateExec
+
+_EXTREMES = {"min", "max"}
+
+
+def extremes_before_exchange(node: AggregateExec) -> tuple[AggregateExec, tuple[AggregateCall, ...]] | None:
+    """What each bucket does by itself, and the calls over what all of them found; None if it does not fit."""
+    if not node.calls or not all(call.function in _EXTREMES for call in node.calls):
+        return None
+    return node, tuple(replace(call, argument=call.name) for call in node.calls)
