@@ -60,9 +60,7 @@ class Bench:
     def _check_data(self, workload: Workload) -> Data:
         directory = self.work / "check"
         if isinstance(workload, Query):
-            return EventData(
-                directory / "auctions", workload, events_a_second=CHECK_EVENTS_A_SECOND, file_rows=CHECK_FILE_ROWS, seed=1
-            )
+            return EventData(directory / "auctions", workload, events_a_second=CHECK_EVENTS_A_SECOND, file_rows=CHECK_FILE_ROWS, seed=1)
         step = CHECK_STEP_US * (10 if workload.variant == "window10" else 1)
         return Data(directory / workload.id, workload, step_us=step, file_rows=CHECK_FILE_ROWS, seed=1)
 

@@ -65,7 +65,14 @@ class Query(Workload):
 def _query(name: str) -> Query:
     streams = {stream: tuple(schema(stream)) for stream in STREAMS[name]}
     windows = re.findall(r"RANGE (\d+) SECONDS", ASKED[name])
-    return Query(name, f"Nexmark, {question(name)[0].lower()}{question(name)[1:].rstrip('.')}", streams, max(map(int, windows), default=0), 0, ASKED[name])
+    return Query(
+        name,
+        f"Nexmark, {question(name)[0].lower()}{question(name)[1:].rstrip('.')}",
+        streams,
+        max(map(int, windows), default=0),
+        0,
+        ASKED[name],
+    )
 
 
 QUERIES = {name: _query(name) for name in sorted(STREAMS, key=lambda name: int(name[1:]))}

@@ -4,6 +4,7 @@ Every row has its own answer and everything is durable before it counts; there i
 stream is split as it comes in.
 """
 
+import re
 import threading
 from pathlib import Path
 from time import perf_counter
@@ -64,7 +65,7 @@ def _asked(db: millstream.Database, job: common.Job, workload: Workload) -> list
 def _nexmark(db: millstream.Database, job: common.Job) -> millstream.Query:
     """The streams of schema.cql that the query reads, each from its files; q6 reads the auctions a second time, as they close."""
     streams = job.streams | ({"closing": job.streams["auction"]} if job.workload == "q6" else {})
-    declared = {said.split("CREATE STREAM ")[1].split()[0]: said for said in SCHEMA.split(";") if "CREATE STREAM" in said}
+    declared = {said.split()[2]: said for said in re.findall(r"CREATE STREAM[^;]*", SCHEMA)}
     for stream, files in streams.items():
         key = KEYS.get((job.workload, stream))
         db.execute(f"{declared[stream]} {f'PARTITION BY {key}' if key else ''} {_source(files)}")

@@ -26,7 +26,10 @@ import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.table.types.logical.TimestampType;
 import org.apache.flink.table.types.logical.VarCharType;
 
-/** CSV files, one after the other, as rows of the table runtime: ts, then a column for each letter of `types` (l BIGINT, s text). */
+/**
+ * CSV files, one after the other, as rows of the table runtime.  `types` has a letter for each column of the files: t instant to the
+ * millisecond, l BIGINT, s text, - one that nobody wants; `names` are those of the others.
+ */
 public final class CsvRows extends SimpleStreamFormat<RowData> {
     final String types;
     final String[] names;
@@ -53,25 +56,27 @@ public final class CsvRows extends SimpleStreamFormat<RowData> {
 
     @Override
     public TypeInformation<RowData> getProducedType() {
-        LogicalType[] columns = new LogicalType[types.length() + 1];
-        columns[0] = new TimestampType(3);
-        for (int i = 0; i < types.length(); i++) {
-            columns[i + 1] = types.charAt(i) == 's' ? new VarCharType(VarCharType.MAX_LENGTH) : new BigIntType();
-        }
+        LogicalType[] columns = types.chars().filter(type -> type != '-').mapToObj(type -> switch (type) {
+            case 't' -> new TimestampType(3);
+            case 's' -> new VarCharType(VarCharType.MAX_LENGTH);
+            default -> new BigIntType();
+        }).toArray(LogicalType[]::new);
         return InternalTypeInfo.of(RowType.of(columns, names));
     }
 
     /** The rows of one file; the day is worked out once, not for each row. */
     static final class Lines implements StreamFormat.Reader<RowData> {
         final byte[] text;
-        final String types;
+        final byte[] types;
+        final int wanted;
         int at;
         int day = -1;
         long dayMillis;
 
         Lines(byte[] text, String types) {
             this.text = text;
-            this.types = types;
+            this.types = types.getBytes();
+            this.wanted = (int) types.chars().filter(type -> type != '-').count();
         }
 
         @Override
@@ -79,25 +84,48 @@ public final class CsvRows extends SimpleStreamFormat<RowData> {
             if (at >= text.length) {
                 return null;
             }
+            GenericRowData row = new GenericRowData(wanted);
+            int place = 0;
+            for (byte type : types) {
+                if (type == '-') {
+                    end();
+                } else {
+                    row.setField(place++, type == 't' ? instant() : type == 's' ? string() : (Object) number());
+                }
+                at += text[at] == '\r' ? 2 : 1;
+            }
+            return row;
+        }
+
+        TimestampData instant() {
             int date = digits(at, 4) * 10000 + digits(at + 5, 2) * 100 + digits(at + 8, 2);
             if (date != day) {
                 day = date;
                 dayMillis = LocalDate.of(date / 10000, date / 100 % 100, date % 100).toEpochDay() * 86_400_000L;
             }
-            GenericRowData row = new GenericRowData(types.length() + 1);
-            row.setField(0, TimestampData.fromEpochMillis(dayMillis + digits(at + 11, 2) * 3_600_000L
-                + digits(at + 14, 2) * 60_000L + digits(at + 17, 2) * 1000L + digits(at + 20, 3)));
-            at += 24;
-            for (int i = 0; i < types.length(); i++) {
-                int start = at;
-                long number = 0;
-                for (byte b = text[at]; b != ',' && b != '\n' && b != '\r'; b = text[++at]) {
-                    number = number * 10 + (b - '0');
-                }
-                row.setField(i + 1, types.charAt(i) == 's' ? StringData.fromBytes(text, start, at - start) : (Object) number);
-                at += text[at] == '\r' ? 2 : 1;
+            long millis = dayMillis + digits(at + 11, 2) * 3_600_000L + digits(at + 14, 2) * 60_000L + digits(at + 17, 2) * 1000L
+                + digits(at + 20, 3);
+            at += 23;
+            return TimestampData.fromEpochMillis(millis);
+        }
+
+        StringData string() {
+            int start = at;
+            end();
+            return StringData.fromBytes(text, start, at - start);
+        }
+
+        long number() {
+            long number = 0;
+            for (byte b = text[at]; b != ',' && b != '\n' && b != '\r'; b = text[++at]) {
+                number = number * 10 + (b - '0');
             }
-            return row;
+            return number;
+        }
+
+        /** Goes to the end of the column. */
+        void end() {
+            for (byte b = text[at]; b != ',' && b != '\n' && b != '\r'; b = text[++at]) {}
         }
 
         int digits(int from, int count) {
