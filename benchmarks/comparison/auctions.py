@@ -41,8 +41,7 @@ def schema(stream: str) -> dict[str, str]:
     """The columns of a stream and their types, as schema.cql says them."""
     said = re.search(rf"CREATE STREAM {stream} \((.*?)\)", SCHEMA, re.DOTALL)
     assert said, stream
-    names_and_types = (column.split() for column in said[1].split(","))
-    return dict((name, kind) for name, kind in names_and_types)
+    return dict(column.split() for column in said[1].split(","))
 
 
 @dataclass(frozen=True)

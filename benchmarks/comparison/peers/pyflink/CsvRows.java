@@ -1,4 +1,6 @@
+import java.io.BufferedWriter;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.time.LocalDate;
 import java.util.Arrays;
 import java.util.Collections;
@@ -15,6 +17,7 @@ import org.apache.flink.core.fs.FSDataInputStream;
 import org.apache.flink.core.fs.Path;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.table.api.Table;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
@@ -25,6 +28,8 @@ import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.table.types.logical.TimestampType;
 import org.apache.flink.table.types.logical.VarCharType;
+import org.apache.flink.types.Row;
+import org.apache.flink.util.CloseableIterator;
 
 /**
  * CSV files, one after the other, as rows of the table runtime.  `types` has a letter for each column of the files: t instant to the
@@ -47,6 +52,21 @@ public final class CsvRows extends SimpleStreamFormat<RowData> {
         FileSource<RowData> source = FileSource.forRecordStreamFormat(format, paths.toArray(new Path[0]))
             .setSplitAssigner(SimpleSplitAssigner::new).build();
         return env.fromSource(source, WatermarkStrategy.noWatermarks(), "csv", format.getProducedType()).setParallelism(1);
+    }
+
+    /** The changes of a table as lines of CSV, the kind of change first: by far faster than collect() of Python. */
+    public static void writeChanges(Table table, String file) throws Exception {
+        try (CloseableIterator<Row> changes = table.execute().collect();
+            BufferedWriter lines = Files.newBufferedWriter(java.nio.file.Path.of(file))) {
+            while (changes.hasNext()) {
+                Row row = changes.next();
+                lines.write(row.getKind().shortString());
+                for (int i = 0; i < row.getArity(); i++) {
+                    lines.write("," + row.getField(i));
+                }
+                lines.newLine();
+            }
+        }
     }
 
     @Override

@@ -86,4 +86,4 @@ QUERIES = {
 }
 KEYS = {"q4": (0,), "q15": (0,), "q16": (0, 1), "q17": (0, 1), "q18": (0, 1)}
 """Where a row replaces the one of its group: the places of the group's columns."""
-SETTINGS = dict.fromkeys(("q15", "q16"), {"table.optimizer.distinct-agg.split.enabled": "true"})
+SETTINGS = {name: {"table.optimizer.distinct-agg.split.enabled": "true"} for name in ("q15", "q16")}

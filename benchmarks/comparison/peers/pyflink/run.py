@@ -23,11 +23,10 @@ from time import perf_counter
 import pyarrow as pa
 from pyarrow import csv
 from pyflink import find_flink_home
-from pyflink.common import RowKind
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment, Table, TableDescriptor
-from pyflink.table.types import DecimalType, TimestampType, VarCharType
+from pyflink.table.types import DecimalType, DoubleType, TimestampType, VarCharType
 
 from comparison.peers.common import Job, job, result, write_answers
 from comparison.peers.pyflink import auctions
@@ -85,7 +84,7 @@ WORKLOADS = {
 }  # fmt: skip
 LETTERS = {"TIMESTAMP": "t", "BIGINT": "l", "STRING": "s"}
 TYPES = {"TIMESTAMP": "TIMESTAMP(3)"}
-ARROW = {TimestampType: pa.timestamp("us"), VarCharType: pa.string(), DecimalType: pa.decimal128(38, 3)}
+ARROW = {TimestampType: pa.timestamp("us"), VarCharType: pa.string(), DecimalType: pa.decimal128(38, 3), DoubleType: pa.float64()}
 
 
 def start_jvm() -> None:
@@ -138,30 +137,39 @@ def interval(seconds: int) -> str:
 
 def last_rows(query: Table, key: tuple[int, ...]) -> pa.Table:
     """A running relation at its end: the last row of each group."""
-    names = query.get_schema().get_field_names()
+    types = arrow_types(query)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "changes.csv")
+        get_gateway().jvm.CsvRows.writeChanges(query._j_table, str(path))
+        changes = read(path, {"kind": pa.string(), **types})
     rows = {}
-    with query.execute().collect() as changes:
-        for row in changes:
-            group = tuple(row[place] for place in key)
-            if row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER):
-                rows[group] = tuple(row)
-            elif row.get_row_kind() == RowKind.DELETE:
-                del rows[group]
-    return pa.table(dict(zip(names, zip(*rows.values(), strict=True), strict=True)))
+    for kind, *row in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+        group = tuple(row[place] for place in key)
+        if kind in ("+I", "+U"):
+            rows[group] = row
+        elif kind == "-D":
+            del rows[group]
+    columns = zip(*rows.values(), strict=True)
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)], names=list(types))
 
 
 def all_rows(query: Table) -> pa.Table:
     """Rows that stay, by way of CSV files, as there are too many of them for PyFlink's own collect()."""
-    schema = query.get_schema()
-    types = {
-        name: ARROW.get(type(kind), pa.int64()) for name, kind in zip(schema.get_field_names(), schema.get_field_data_types(), strict=True)
-    }
     with tempfile.TemporaryDirectory() as folder:
         sink = TableDescriptor.for_connector("filesystem").option("path", folder).format("csv").build()
         query.execute_insert(sink).wait()
-        options = csv.ConvertOptions(column_types=types)
-        parts = [part for part in Path(folder).iterdir() if part.stat().st_size]
-        return pa.concat_tables(csv.read_csv(part, csv.ReadOptions(column_names=list(types)), convert_options=options) for part in parts)
+        types = arrow_types(query)
+        return pa.concat_tables(read(part, types) for part in Path(folder).iterdir() if part.stat().st_size)
+
+
+def arrow_types(query: Table) -> dict[str, pa.DataType]:
+    schema = query.get_schema()
+    names_and_types = zip(schema.get_field_names(), schema.get_field_data_types(), strict=True)
+    return {name: ARROW.get(type(kind), pa.int64()) for name, kind in names_and_types}
+
+
+def read(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    return csv.read_csv(path, csv.ReadOptions(column_names=list(types)), convert_options=csv.ConvertOptions(column_types=types))
 
 
 def main() -> None:
