@@ -71,17 +71,18 @@ class Bench:
         return Data(directory / f"{'-'.join(workload.streams)}-{workload.keys}-{workload.string_keys}", workload)
 
     def _timed(self, system: System, workload: Workload) -> Outcome:
-        low = _whole_files(max(FEWEST * self.scale, 1.1 * workload.full_after))
+        scale = self.scale * workload.size
+        low = _whole_files(max(FEWEST * scale, 1.1 * workload.full_after))
         data = self._timed_data(workload)
         small = self._run(system, workload, data.files(low))
-        more = MORE * self.scale
+        more = MORE * scale
         patience = PATIENCE / 2 - small.wall
         if small.result["seconds"] / low * more > patience:
-            more = max(FEWEST * self.scale, low * patience / small.result["seconds"])
+            more = max(FEWEST * scale, low * patience / small.result["seconds"])
         high = low + _whole_files(more)
         large = self._run(system, workload, data.files(high))
         if large.wall - small.wall < FEW_SECONDS:  # too few to tell from what starting may take: more of them
-            low, high = high, high + _whole_files(MANY * self.scale)
+            low, high = high, high + _whole_files(MANY * scale)
             small = min(large, self._run(system, workload, data.files(low)), key=_wall)
             large = min((self._run(system, workload, data.files(high)) for _ in range(2)), key=_wall)
         return Outcome.between(system.name, workload.id, low, small, high, large)

@@ -63,15 +63,9 @@ class Query(Workload):
 
 def _query(name: str) -> Query:
     streams = {stream: tuple(schema(stream)) for stream in STREAMS[name]}
-    windows = re.findall(r"RANGE (\d+) SECONDS", ASKED[name])
-    return Query(
-        name,
-        f"Nexmark, {question(name)[0].lower()}{question(name)[1:].rstrip('.')}",
-        streams,
-        max(map(int, windows), default=0),
-        0,
-        ASKED[name],
-    )
+    title = f"Nexmark, {question(name)[0].lower()}{question(name)[1:].rstrip('.')}"
+    window_s = max(map(int, re.findall(r"RANGE (\d+) SECONDS", ASKED[name])), default=0)
+    return Query(name, title, streams, window_s, 0, ASKED[name], size=1 if "bid" in streams else 4)
 
 
 QUERIES = {name: _query(name) for name in sorted(STREAMS, key=lambda name: int(name[1:]))}
@@ -94,7 +88,11 @@ class EventData(Data):
 
     def _make(self, number: int) -> None:
         events = generate(
-            self._file_rows, seed=[self._seed, number], first=number * self._file_rows, events_per_second=self._events_a_second
+            self._file_rows,
+            seed=[self._seed, number],
+            first=number * self._file_rows,
+            events_per_second=self._events_a_second,
+            with_bids="bid" in self._workload.streams,
         )
         for stream in self._workload.streams:
             path = self._made(stream, number)

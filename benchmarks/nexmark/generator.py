@@ -63,10 +63,12 @@ def generate(
     granularity_ms: int = 1,
     auctions_in_flight: int = 100,
     uneven: bool = True,
+    with_bids: bool = True,
 ) -> Events:
     """`events` of all three kinds together, evenly spread over time; those within one `granularity_ms` share their instant.
 
     From the event with the number `first` on, for who makes a long history in pieces, each with a seed of its own.
+    Without bids the others are the same: most of the time goes into those.
     Without `uneven` no auction, bidder or seller stands out, and prices are so few that many are equal.
     """
     rng = np.random.default_rng(seed)
@@ -76,7 +78,7 @@ def generate(
     ts = _micros(start) + number * 1000 // events_per_second // granularity_ms * step_us
     place = number % ROUND
     is_person, is_auction = place < PERSONS, (place >= PERSONS) & (place < PERSONS + AUCTIONS)
-    is_bid = ~is_person & ~is_auction
+    is_bid = ~is_person & ~is_auction & with_bids
     lifetime_us = 2 * auctions_in_flight * ROUND * 1_000_000 // (AUCTIONS * events_per_second)
     return Events(
         _persons(rng, first_person, ts[is_person]),
