@@ -44,14 +44,14 @@ public final class CsvRows extends SimpleStreamFormat<RowData> {
         this.names = names;
     }
 
-    /** A stream of one reader: the assigner hands out the last file first, so the files are given backwards. */
-    public static DataStream<RowData> stream(StreamExecutionEnvironment env, String types, String names, String files) {
+    /** With one reader in the order of the files: the assigner hands out the last file first, so they are given backwards. */
+    public static DataStream<RowData> stream(StreamExecutionEnvironment env, String types, String names, String files, int readers) {
         CsvRows format = new CsvRows(types, names.split(","));
         List<Path> paths = Arrays.stream(files.split(",")).map(Path::new).collect(Collectors.toList());
         Collections.reverse(paths);
         FileSource<RowData> source = FileSource.forRecordStreamFormat(format, paths.toArray(new Path[0]))
             .setSplitAssigner(SimpleSplitAssigner::new).build();
-        return env.fromSource(source, WatermarkStrategy.noWatermarks(), "csv", format.getProducedType()).setParallelism(1);
+        return env.fromSource(source, WatermarkStrategy.noWatermarks(), "csv", format.getProducedType()).setParallelism(readers);
     }
 
     /** The changes of a table as lines of CSV, the kind of change first: by far faster than collect() of Python. */

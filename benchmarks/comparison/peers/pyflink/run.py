@@ -119,7 +119,9 @@ def tables(spec: Job) -> StreamTableEnvironment:
     for name, files in spec.streams.items():
         wanted = {column: kind for column, kind in spec.columns[name].items() if column in {"ts"} | said}
         types = "".join(LETTERS[kind] if column in wanted else "-" for column, kind in spec.columns[name].items())
-        rows = csv_rows.stream(env._j_stream_execution_environment, types, ",".join(wanted), ",".join(files))
+        rows = csv_rows.stream(
+            env._j_stream_execution_environment, types, ",".join(wanted), ",".join(files), auctions.READERS.get(spec.workload, 1)
+        )
         schema = Schema.new_builder()
         for column, kind in wanted.items():
             schema = schema.column(column, TYPES.get(kind, kind))
