@@ -111,7 +111,7 @@ def tables(spec: Job) -> StreamTableEnvironment:
     env.set_parallelism(2)
     env.get_config().enable_object_reuse()
     t_env = StreamTableEnvironment.create(env)
-    settings = SETTINGS | (MINI_BATCH if WORKLOADS[spec.workload] == "running" else {}) | auctions.SETTINGS.get(spec.workload, {})
+    settings = SETTINGS | (MINI_BATCH if WORKLOADS[spec.workload] == "running" else {})
     for name, value in settings.items():
         t_env.get_config().set(name, value)
     csv_rows = get_gateway().jvm.CsvRows
