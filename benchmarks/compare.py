@@ -1,6 +1,6 @@
 """Millstream beside the installed peers, workload by workload: answers checked, then timed, on the same files.
 
-    millstream bench [w1 w2 ...] [--peer NAME ...] [--variant base|window10|keys10|strings ...] [--install NAME|all]
+    millstream bench [w1 w2 ... q0 q1 ...] [--peer NAME ...] [--variant base|window10|keys10|strings ...] [--install NAME|all]
 
 A system first answers over 200,000 rows, and every answer is compared with DuckDB's over all rows at once.  Then it runs over two
 sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
@@ -17,9 +17,10 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from comparison.answers import Answers
+from comparison.auctions import ALL_OF_THEM, ALL_TITLE, CHECK_EVENTS_A_SECOND, QUERIES, EventAnswers, EventData, Query
 from comparison.data import FILE_ROWS, Data
 from comparison.measure import Run, RunFailed, measured
 from comparison.results import Outcome, keep, show
@@ -47,27 +48,41 @@ class Bench:
 
     def _check(self, system: System, workload: Workload) -> None:
         sparse = replace(workload, keys=workload.keys // 10)
-        step = CHECK_STEP_US * (10 if workload.variant == "window10" else 1)
-        files = Data(self.work / "check" / workload.id, sparse, step_us=step, file_rows=CHECK_FILE_ROWS, seed=1).files(CHECK_ROWS)
+        files = self._check_data(sparse).files(CHECK_ROWS)
         answers = self.work / f"{system.name}-{workload.id}.parquet"
         self._run(system, sparse, files, answers)
-        wrong = Answers(sparse, files).differences(system.shapes[workload.name], answers)
+        right = EventAnswers(sparse, files) if isinstance(sparse, Query) else Answers(sparse, files)
+        wrong = right.differences(system.shapes[workload.name], answers)
         answers.unlink()
         if wrong:
             raise RunFailed(f"{wrong} wrong answers")
 
+    def _check_data(self, workload: Workload) -> Data:
+        directory = self.work / "check"
+        if isinstance(workload, Query):
+            return EventData(directory / "auctions", workload, events_a_second=CHECK_EVENTS_A_SECOND, file_rows=CHECK_FILE_ROWS, seed=1)
+        step = CHECK_STEP_US * (10 if workload.variant == "window10" else 1)
+        return Data(directory / workload.id, workload, step_us=step, file_rows=CHECK_FILE_ROWS, seed=1)
+
+    def _timed_data(self, workload: Workload) -> Data:
+        directory = self.work / "rows"
+        if isinstance(workload, Query):
+            return EventData(directory / "auctions", workload)
+        return Data(directory / f"{'-'.join(workload.streams)}-{workload.keys}-{workload.string_keys}", workload)
+
     def _timed(self, system: System, workload: Workload) -> Outcome:
-        low = _whole_files(max(FEWEST * self.scale, 1.1 * workload.full_after))
-        data = Data(self.work / "rows" / f"{'-'.join(workload.streams)}-{workload.keys}-{workload.string_keys}", workload)
+        scale = self.scale * workload.size
+        low = _whole_files(max(FEWEST * scale, 1.1 * workload.full_after))
+        data = self._timed_data(workload)
         small = self._run(system, workload, data.files(low))
-        more = MORE * self.scale
+        more = MORE * scale
         patience = PATIENCE / 2 - small.wall
         if small.result["seconds"] / low * more > patience:
-            more = max(FEWEST * self.scale, low * patience / small.result["seconds"])
+            more = max(FEWEST * scale, low * patience / small.result["seconds"])
         high = low + _whole_files(more)
         large = self._run(system, workload, data.files(high))
         if large.wall - small.wall < FEW_SECONDS:  # too few to tell from what starting may take: more of them
-            low, high = high, high + _whole_files(MANY * self.scale)
+            low, high = high, high + _whole_files(MANY * scale)
             small = min(large, self._run(system, workload, data.files(low)), key=_wall)
             large = min((self._run(system, workload, data.files(high)) for _ in range(2)), key=_wall)
         return Outcome.between(system.name, workload.id, low, small, high, large)
@@ -75,17 +90,14 @@ class Bench:
     def _run(self, system: System, workload: Workload, files: dict[str, list[Path]], answers: Path | None = None) -> Run:
         job = self.work / "job.json"
         streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
-        asked = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
+        asked: dict[str, Any] = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
         scratch = self.work / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        wanted = selections(workload) if workload.name == "w6" else []
+        asked |= {"selections": selections(workload) if workload.name == "w6" else []}
+        asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}}
         told = str(answers) if answers else None
-        job.write_text(
-            json.dumps(
-                {"workload": workload.name, "streams": streams, **asked, "selections": wanted, "answers": told, "scratch": str(scratch)}
-            )
-        )
+        job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told, "scratch": str(scratch)}))
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
 
@@ -98,6 +110,23 @@ def _whole_files(rows: float) -> int:
     return -(-int(rows) // FILE_ROWS) * FILE_ROWS
 
 
+def titles() -> dict[str, str]:
+    """What can be asked for, by name: the workloads, all queries of Nexmark, and each of them."""
+    found = {name: workload.title for name, workload in WORKLOADS.items()} | {ALL_OF_THEM: ALL_TITLE}
+    return dict(sorted(found.items())) | {name: query.title for name, query in QUERIES.items()}
+
+
+def chosen_workloads(names: list[str], variants: list[Variant]) -> list[Workload]:
+    """Those of these names, else all; ValueError if one is not there, or not in that variant."""
+    chosen: dict[str, Workload] = {}
+    for name in names or [*WORKLOADS, *(QUERIES if variants == ["base"] else [])]:
+        if name not in titles():
+            raise ValueError(f'there is no workload "{name}"')
+        for each in QUERIES.values() if name == ALL_OF_THEM else [(WORKLOADS | QUERIES)[name]]:
+            chosen |= {varied.id: varied for varied in map(each.varied, variants)}
+    return list(chosen.values())
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """As every command of ours says what is wrong."""
@@ -107,7 +136,7 @@ class _Parser(argparse.ArgumentParser):
 def main() -> None:
     known = systems()
     parser = _Parser(prog="millstream bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(titles()))
     parser.add_argument("--peer", action="append", choices=list(known), help="only these; Millstream always runs")
     parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="base unless told")
     parser.add_argument("--install", action="append", choices=[*known, "all"], default=[], help="first install the peer; then run with it")
@@ -116,7 +145,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="only say which workloads there are")
     arguments = parser.parse_args()
     if arguments.list:
-        print(*(f"{workload.name}\t{workload.title}" for workload in WORKLOADS.values()), sep="\n")
+        print(*(f"{name}\t{title}" for name, title in titles().items()), sep="\n")
         return
     for system in known.values():
         if system.requirements.exists() and {system.name, "all"} & set(arguments.install):
@@ -128,8 +157,10 @@ def main() -> None:
     for system in chosen:
         if not system.is_installed:
             print(f"{system.name} is not installed: millstream bench --install {system.name}")
-    variants: list[Variant] = arguments.variant or ["base"]
-    asked = [WORKLOADS[name].varied(variant) for name in arguments.workloads or WORKLOADS for variant in variants]
+    try:
+        asked = chosen_workloads(arguments.workloads, arguments.variant or ["base"])
+    except ValueError as wrong:
+        parser.error(str(wrong))
     work = arguments.work or Path(tempfile.mkdtemp(prefix="millstream-bench-"))
     work.mkdir(parents=True, exist_ok=True)
     try:

@@ -29,12 +29,15 @@ class Data:
         count, rest = divmod(rows, self._file_rows)
         assert rest == 0, f"{rows} rows are not whole files of {self._file_rows}"
         for number in range(count):
-            if not self._made(next(iter(self._workload.streams)), number).exists():
+            if not self._is_made(number):
                 self._make(number)
         return {stream: [self._linked(rows, stream, number) for number in range(count)] for stream in self._workload.streams}
 
     def last_us(self, rows: int) -> int:
         return START_US + (rows - 1) * self._step_us
+
+    def _is_made(self, number: int) -> bool:
+        return self._made(next(iter(self._workload.streams)), number).exists()
 
     def _made(self, stream: str, number: int) -> Path:
         return self._directory / "all" / stream / f"part-{number:05d}.csv"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib as mpl
@@ -10,6 +11,7 @@ import matplotlib as mpl
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
+from comparison.auctions import QUERIES
 from comparison.results import kept
 from comparison.workloads import VARIANTS, WORKLOADS, Variant
 from report import RESULTS, goal
@@ -20,6 +22,8 @@ _AGGREGATES = {"spark": 30.0, "pyflink": 15.0, "siddhi": 3.0, "duckdb": 2.0}
 _JOINS = {"spark": 15.0, "pyflink": 10.0, "siddhi": 5.0, "duckdb": 1.5}
 GOALS = {"w1": _AGGREGATES, "w2": _AGGREGATES, "w3": _JOINS, "w4": _JOINS, "w7": _AGGREGATES}
 """So many times the rows a second of each."""
+QUERY_PEERS, QUERY_MEDIAN = ("spark", "pyflink"), 5.0
+"""Of Nexmark: ahead of each of them on every query, and so many times in the median."""
 JVM_PEERS = ("spark", "pyflink", "siddhi", "deephaven")
 
 Measured = dict[str, dict[str, Any]]
@@ -34,6 +38,11 @@ def write_pages() -> None:
             if measured and OURS in measured:
                 heading = workload.title if variant == "base" else f"{workload.title}: {title}"
                 texts += ["", f"## {workload.varied(variant).id}: {heading}", "", *_table(measured), *_goals(workload.name, measured)]
+    for query in QUERIES.values():
+        measured = everything.get(query.id)
+        if measured and OURS in measured:
+            texts += ["", f"## {query.id}: {query.title}", "", *_table(measured), *_goals(query.name, measured)]
+    texts += _ratios(everything)
     machine = next((each["machine"] for measured in everything.values() for each in measured.values()), "")
     (RESULTS / "comparison.md").write_text("\n".join([*texts, "", f"Machine: {machine}", ""]))
     _pictures(everything)
@@ -81,6 +90,39 @@ def _goals(workload: str, measured: Measured) -> list[str]:
             text = f"less memory than {name}: {ours['peak_mb']:,.0f} against {measured[name]['peak_mb']:,.0f} MB"
             lines.append(goal(text, reached=ours["peak_mb"] < measured[name]["peak_mb"]))
     return [line for each in lines for line in ("", each)]
+
+
+def _ratios(everything: dict[str, Measured]) -> list[str]:
+    """Nexmark in one table: how many times as fast we are, by query, and whether that is what we want."""
+    ratios = {name: _ratios_of(everything[name]) for name in QUERIES if OURS in everything.get(name, {})}
+    if not ratios:
+        return []
+    lines = [
+        "",
+        "## w5: all queries of Nexmark",
+        "",
+        f"| Millstream is | {' | '.join(ratios)} | median |",
+        "|---|" + "---|" * (len(ratios) + 1),
+    ]
+    goals = []
+    for peer in QUERY_PEERS:
+        found = {name: each[peer] for name, each in ratios.items() if peer in each}
+        if not found:
+            continue
+        middle = median(found.values())
+        cells = [f"{found[name]:.1f}" if name in found else "" for name in ratios]
+        lines.append(f"| times {peer} | {' | '.join(cells)} | {middle:.1f} |")
+        behind = [name for name, ratio in found.items() if ratio <= 1]
+        told = f"ahead of {peer} on every query that it can run: on {len(found) - len(behind)} of {len(found)}"
+        goals.append(goal(f"{told}, not on {', '.join(behind)}" if behind else told, reached=not behind))
+        goals.append(goal(f"{QUERY_MEDIAN:g} times {peer} in the median: {middle:.1f}", reached=middle >= QUERY_MEDIAN))
+    return [*lines, *(line for each in goals for line in ("", each))] if goals else []
+
+
+def _ratios_of(measured: Measured) -> dict[str, float]:
+    """By peer, of those that ran; where we failed there is nothing to divide."""
+    ours = measured[OURS]["rows_a_second"]
+    return {name: ours / each["rows_a_second"] for name, each in measured.items() if name != OURS and not each["failure"]}
 
 
 def _pictures(everything: dict[str, Measured]) -> None:

@@ -9,6 +9,7 @@ events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -55,43 +56,54 @@ class Events:
 def generate(
     events: int,
     *,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
+    first: int = 0,
     events_per_second: int = 10_000,
     start: datetime = START,
     granularity_ms: int = 1,
     auctions_in_flight: int = 100,
     uneven: bool = True,
+    with_bids: bool = True,
 ) -> Events:
     """`events` of all three kinds together, evenly spread over time; those within one `granularity_ms` share their instant.
 
+    From the event with the number `first` on, for who makes a long history in pieces, each with a seed of its own.
+    Without bids the others are the same: most of the time goes into those.
     Without `uneven` no auction, bidder or seller stands out, and prices are so few that many are equal.
     """
     rng = np.random.default_rng(seed)
-    number = np.arange(events)
+    number = np.arange(first, first + events)
+    first_person, first_auction, _ = _counts(first)
     step_us = granularity_ms * 1000
     ts = _micros(start) + number * 1000 // events_per_second // granularity_ms * step_us
     place = number % ROUND
     is_person, is_auction = place < PERSONS, (place >= PERSONS) & (place < PERSONS + AUCTIONS)
-    is_bid = ~is_person & ~is_auction
+    is_bid = ~is_person & ~is_auction & with_bids
     lifetime_us = 2 * auctions_in_flight * ROUND * 1_000_000 // (AUCTIONS * events_per_second)
     return Events(
-        _persons(rng, ts[is_person]),
+        _persons(rng, first_person, ts[is_person]),
         _auctions(
-            rng, ts[is_auction], number[is_auction] // ROUND, step_us, min(lifetime_us, LONGEST_AUCTION_US) // step_us, uneven=uneven
+            rng,
+            first_auction,
+            ts[is_auction],
+            number[is_auction] // ROUND,
+            step_us,
+            min(lifetime_us, LONGEST_AUCTION_US) // step_us,
+            uneven=uneven,
         ),
         _bids(rng, ts[is_bid], number[is_bid] // ROUND, auctions_in_flight, uneven=uneven),
     )
 
 
-def _persons(rng: np.random.Generator, ts: Numbers) -> pa.Table:
+def _persons(rng: np.random.Generator, first: int, ts: Numbers) -> pa.Table:
     count = len(ts)
-    first, last = _pick(rng, FIRST_NAMES, count), _pick(rng, LAST_NAMES, count)
+    name, surname = _pick(rng, FIRST_NAMES, count), _pick(rng, LAST_NAMES, count)
     places = rng.integers(0, len(PLACES), count)
     return pa.table(
         {
-            "id": FIRST_ID + np.arange(count),
-            "name": _joined(first, last, between=" "),
-            "email": _joined(pc.utf8_lower(first), "@", pc.utf8_lower(last), ".example"),
+            "id": FIRST_ID + first + np.arange(count),
+            "name": _joined(name, surname, between=" "),
+            "email": _joined(pc.utf8_lower(name), "@", pc.utf8_lower(surname), ".example"),
             "credit_card": _joined(*(_digits(rng, count) for _ in range(4)), between=" "),
             "city": pa.array([city for city, _ in PLACES]).take(pa.array(places)),
             "state": pa.array([state for _, state in PLACES]).take(pa.array(places)),
@@ -101,12 +113,14 @@ def _persons(rng: np.random.Generator, ts: Numbers) -> pa.Table:
     )
 
 
-def _auctions(rng: np.random.Generator, ts: Numbers, newest_person: Numbers, step_us: int, most_steps: int, *, uneven: bool) -> pa.Table:
+def _auctions(
+    rng: np.random.Generator, first: int, ts: Numbers, newest_person: Numbers, step_us: int, most_steps: int, *, uneven: bool
+) -> pa.Table:
     count = len(ts)
     initial = _prices(rng, count)
     return pa.table(
         {
-            "id": FIRST_ID + np.arange(count),
+            "id": FIRST_ID + first + np.arange(count),
             "item": _letters(rng, count, 10, 20),
             "description": _letters(rng, count, 50, 100),
             "initial_bid": initial,

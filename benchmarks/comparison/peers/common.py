@@ -28,6 +28,8 @@ class Job:
     batch_rows: int
     selections: list[list[tuple[str, str, int | str]]]
     """Of w6: the conditions of each, (column, operator, constant)."""
+    columns: dict[str, dict[str, str]]
+    """Of each stream: their types, BIGINT, STRING or TIMESTAMP, by their names, in the order of the files."""
     pace: float | None
     """Rows a second; None: as fast as it can."""
 
@@ -52,6 +54,7 @@ def job(workloads: Iterable[str]) -> Job:
         scratch=fields["scratch"],
         batch_rows=fields.get("batch_rows", 100_000),
         selections=fields.get("selections", []),
+        columns=fields.get("columns", {}),
         pace=fields.get("pace"),
     )
 

@@ -9,12 +9,13 @@ w2  HOP: Flink sums slices of a slide and merges them.
 w3, w4  Interval joins forget rows but never take back pairs, so maximum, sum and count run over all pairs and triples so far.
 w7  Flink retracts through the whole chain, but OVER answers only when a row arrives and tells nothing of rows that leave, so a key's
     total would be too high until its next row: the sums run since the beginning.
+q0 to q8, q15 to q18  In auctions.py.  q6 is not possible: it needs OVER over rows that still change.
 """
 
 import os
+import re
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -22,15 +23,17 @@ from time import perf_counter
 import pyarrow as pa
 from pyarrow import csv
 from pyflink import find_flink_home
-from pyflink.common import RowKind
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment, Table, TableDescriptor
+from pyflink.table.types import DecimalType, DoubleType, TimestampType, VarCharType
 
 from comparison.peers.common import Job, job, result, write_answers
+from comparison.peers.pyflink import auctions
 
 HERE = Path(__file__).resolve().parent
-CLASSES = Path(sys.prefix) / "classes"
+CLASSES = HERE / "__pycache__"
+"""Of this checkout alone: others that share the environment may have another CsvRows.java."""
 SETTINGS = {
     "pipeline.object-reuse": "true",
     "parallelism.default": "2",
@@ -44,7 +47,6 @@ MINI_BATCH = {
     "table.exec.mini-batch.size": "20000",
     "table.optimizer.agg-phase-strategy": "TWO_PHASE",
 }
-COLUMNS = {"w3": {"a": ["key", "grp", "value"]}}
 QUERIES = {
     "w1": """
         SELECT ts, `key`, sum(`value`) OVER w AS total, count(*) OVER w AS n
@@ -74,8 +76,15 @@ QUERIES = {
         FROM (SELECT band, count(*) AS n FROM (SELECT sum(`value`) / 1000 AS band FROM events GROUP BY `key`) GROUP BY band)
     """,
 }
-AGGREGATES = {"w3": 1, "w4": 2, "w7": 2}
-WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w7": "running"}
+KEYS = {"w3": (0,), "w4": (0,), "w7": (), **auctions.KEYS}
+WORKLOADS = {
+    "w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w7": "running",
+    "q0": "rows", "q1": "rows", "q2": "rows", "q3": "rows", "q4": "running", "q5": "windows", "q7": "windows", "q8": "windows",
+    "q15": "running", "q16": "running", "q17": "running", "q18": "running",
+}  # fmt: skip
+LETTERS = {"TIMESTAMP": "t", "BIGINT": "l", "STRING": "s"}
+TYPES = {"TIMESTAMP": "TIMESTAMP(3)"}
+ARROW = {TimestampType: pa.timestamp("us"), VarCharType: pa.string(), DecimalType: pa.decimal128(38, 3), DoubleType: pa.float64()}
 
 
 def start_jvm() -> None:
@@ -106,55 +115,77 @@ def tables(spec: Job) -> StreamTableEnvironment:
     for name, value in settings.items():
         t_env.get_config().set(name, value)
     csv_rows = get_gateway().jvm.CsvRows
+    said = set(re.findall(r"\w+", asked(spec)))
     for name, files in spec.streams.items():
-        columns = COLUMNS.get(spec.workload, {}).get(name, ["key", "value"])
-        types = ("s" if spec.string_keys else "l") + "l" * (len(columns) - 1)
-        rows = csv_rows.stream(env._j_stream_execution_environment, types, ",".join(["ts", *columns]), ",".join(files))
-        schema = Schema.new_builder().column("ts", "TIMESTAMP(3)").column("key", "STRING" if spec.string_keys else "BIGINT")
-        for column in columns[1:]:
-            schema = schema.column(column, "BIGINT")
+        wanted = {column: kind for column, kind in spec.columns[name].items() if column in {"ts"} | said}
+        types = "".join(LETTERS[kind] if column in wanted else "-" for column, kind in spec.columns[name].items())
+        rows = csv_rows.stream(
+            env._j_stream_execution_environment, types, ",".join(wanted), ",".join(files), auctions.READERS.get(spec.workload, 1)
+        )
+        schema = Schema.new_builder()
+        for column, kind in wanted.items():
+            schema = schema.column(column, TYPES.get(kind, kind))
         t_env.create_temporary_view(name, DataStream(rows), schema.watermark("ts", "ts").build())
     return t_env
+
+
+def asked(spec: Job) -> str:
+    return (QUERIES | auctions.QUERIES)[spec.workload].format(range=interval(spec.window_s), slide=interval(spec.slide_s))
 
 
 def interval(seconds: int) -> str:
     return f"INTERVAL '0 {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}' DAY TO SECOND"
 
 
-def last_rows(query: Table, aggregates: int) -> pa.Table:
-    """A running relation at its end: the last row of each group, whose columns come before the aggregates."""
-    names = query.get_schema().get_field_names()
+def last_rows(query: Table, key: tuple[int, ...]) -> pa.Table:
+    """A running relation at its end: the last row of each group."""
+    types = arrow_types(query)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "changes.csv")
+        get_gateway().jvm.CsvRows.writeChanges(query._j_table, str(path))
+        changes = read(path, {"kind": pa.string(), **types})
     rows = {}
-    with query.execute().collect() as changes:
-        for row in changes:
-            if row.get_row_kind() != RowKind.UPDATE_BEFORE:
-                rows[tuple(row)[:-aggregates]] = tuple(row)
-    return pa.table(dict(zip(names, zip(*rows.values(), strict=True), strict=True)))
+    for kind, *row in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+        group = tuple(row[place] for place in key)
+        if kind in ("+I", "+U"):
+            rows[group] = row
+        elif kind == "-D":
+            del rows[group]
+    columns = zip(*rows.values(), strict=True)
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)], names=list(types))
 
 
-def all_rows(query: Table, string_keys: bool) -> pa.Table:
-    """The rows of w1 and w2, by way of CSV files, as there are too many of them for PyFlink's own collect()."""
-    types = {"ts": pa.timestamp("us"), "key": pa.string() if string_keys else pa.int64(), "total": pa.int64(), "n": pa.int64()}
+def all_rows(query: Table) -> pa.Table:
+    """Rows that stay, by way of CSV files, as there are too many of them for PyFlink's own collect()."""
     with tempfile.TemporaryDirectory() as folder:
         sink = TableDescriptor.for_connector("filesystem").option("path", folder).format("csv").build()
         query.execute_insert(sink).wait()
-        options = csv.ConvertOptions(column_types=types)
-        parts = [part for part in Path(folder).iterdir() if part.stat().st_size]
-        return pa.concat_tables(csv.read_csv(part, csv.ReadOptions(column_names=list(types)), convert_options=options) for part in parts)
+        types = arrow_types(query)
+        return pa.concat_tables(read(part, types) for part in Path(folder).iterdir() if part.stat().st_size)
+
+
+def arrow_types(query: Table) -> dict[str, pa.DataType]:
+    schema = query.get_schema()
+    names_and_types = zip(schema.get_field_names(), schema.get_field_data_types(), strict=True)
+    return {name: ARROW.get(type(kind), pa.int64()) for name, kind in names_and_types}
+
+
+def read(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    return csv.read_csv(path, csv.ReadOptions(column_names=list(types)), convert_options=csv.ConvertOptions(column_types=types))
 
 
 def main() -> None:
     spec = job(WORKLOADS)
     start_jvm()
-    query = tables(spec).sql_query(QUERIES[spec.workload].format(range=interval(spec.window_s), slide=interval(spec.slide_s)))
+    query = tables(spec).sql_query(asked(spec))
     started = perf_counter()
     answers = None
     if spec.answers is None:
         query.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
     elif WORKLOADS[spec.workload] == "running":
-        answers = write_answers(spec.answers, [last_rows(query, AGGREGATES[spec.workload])])
+        answers = write_answers(spec.answers, [last_rows(query, KEYS[spec.workload])])
     else:
-        answers = write_answers(spec.answers, [all_rows(query, spec.string_keys)])
+        answers = write_answers(spec.answers, [all_rows(query)])
     ended = perf_counter()
     stop_jvm()
     result(started, answers, ended)
