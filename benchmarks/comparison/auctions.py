@@ -65,7 +65,7 @@ def _query(name: str) -> Query:
     streams = {stream: tuple(schema(stream)) for stream in STREAMS[name]}
     title = f"Nexmark, {question(name)[0].lower()}{question(name)[1:].rstrip('.')}"
     window_s = max(map(int, re.findall(r"RANGE (\d+) SECONDS", ASKED[name])), default=0)
-    return Query(name, title, streams, window_s, 0, ASKED[name], size=1 if "bid" in streams else 4)
+    return Query(name, title, streams, window_s, 0, ASKED[name], size=0.5 if "bid" in streams else 2)
 
 
 QUERIES = {name: _query(name) for name in sorted(STREAMS, key=lambda name: int(name[1:]))}

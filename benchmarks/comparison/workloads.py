@@ -32,8 +32,8 @@ class Workload:
     """Millstream's, with {w} and {slide} for the seconds, {condition} for that of a selection."""
     slide_s: int = 60
     variant: Variant = "base"
-    size: int = 1
-    """So many times the rows of the others: where most of them are for nobody, there is little to measure else."""
+    size: float = 1
+    """So many times the rows of the others."""
 
     @property
     def id(self) -> str:
