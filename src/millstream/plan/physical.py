@@ -161,6 +161,7 @@ class ProjectExec:
     columns: tuple[ComputedColumn, ...]
     schema: Schema
     calls: tuple[FunctionCall, ...] = ()
+    may_be_idle: bool = False  # of a change of a row there may be nothing left to see
 
 
 @dataclass(frozen=True)

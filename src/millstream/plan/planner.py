@@ -344,15 +344,18 @@ def _project(below: _Placed, plan: Project) -> _Placed:
         return replace(below, node=source, distribution=spread)
     tells_rows_apart = set(renamed) == set(below.node.schema.names)
     netted = below.append_only or (below.netted and tells_rows_apart)
-    node = above_rows(below.node, lambda node: _projected(node, plan, columns, calls))
+    may_be_idle = below.netted and not below.append_only and not tells_rows_apart
+    node = above_rows(below.node, lambda node: _projected(node, plan, columns, calls, may_be_idle=may_be_idle))
     return _Placed(node, spread, netted, below.append_only)
 
 
-def _projected(node: Exec, plan: Project, columns: tuple[ComputedColumn, ...], calls: tuple[FunctionCall, ...]) -> Exec:
+def _projected(
+    node: Exec, plan: Project, columns: tuple[ComputedColumn, ...], calls: tuple[FunctionCall, ...], *, may_be_idle: bool
+) -> Exec:
     """A join that nobody wants all columns of does not make the others."""
     if isinstance(node, JoinExec) and node.gives is None and columns and all(named.expr.is_column for named in plan.columns):
         return replace(node, schema=plan.schema, gives=tuple(next(iter(named.expr.columns)) for named in plan.columns))
-    return ProjectExec(node, columns, plan.schema, calls)
+    return ProjectExec(node, columns, plan.schema, calls, may_be_idle)
 
 
 def _expired(ends: Exec | None, otherwise: Exec) -> Exec:

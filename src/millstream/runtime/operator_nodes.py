@@ -105,7 +105,8 @@ def new_node(node: Inner, queues: list[Queue], below: int | Node, means: Means, 
         case FilterExec():
             return RowWiseNode(name, FilterOp(node.schema, node.predicate_sql, means.evaluator, node.calls), queues[0], below)
         case ProjectExec():
-            return RowWiseNode(name, ProjectOp(node.schema, node.columns, means.evaluator, node.calls), queues[0], below)
+            project = ProjectOp(node.schema, node.columns, means.evaluator, node.calls, may_be_idle=node.may_be_idle)
+            return RowWiseNode(name, project, queues[0], below)
         case MatchExec():
             return RowWiseNode(name, MatchOp(node.input.schema, node.schema, means.evaluator), queues[0], below)
         case _:

@@ -7,8 +7,8 @@
         Join, by k             =>         Aggregate by g: max(v) AS top, of each bucket
                                             Join, by k
 
-Most pairs come and go without being the greatest of their group; without this each of them is sent, twice.  Sums and counts change
-with every row, so there is nothing to gain with them.
+Most pairs come and go without being the greatest of their group; without this each of them is sent, twice.  Counts change with every row,
+so there is nothing to gain with them, but for the number of all groups of a query below: of these most only change.
 """
 
 from __future__ import annotations
@@ -16,13 +16,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.plan.logical import AggregateCall
-from millstream.plan.physical import AggregateExec
+from millstream.plan.physical import AggregateExec, Exec, FilterExec, ProjectExec
 
-_EXTREMES = {"min", "max"}
+_OVER_PARTS = {"min": "min", "max": "max", "count": "sum"}
 
 
 def extremes_before_exchange(node: AggregateExec) -> tuple[AggregateExec, tuple[AggregateCall, ...]] | None:
     """What each bucket does by itself, and the calls over what all of them found; None if it does not fit."""
-    if not node.calls or not all(call.function in _EXTREMES for call in node.calls):
+    fitting = {"min", "max"} | ({"count"} if not node.keys and _is_of_groups(node.input) else set())
+    if not node.calls or not all(call.function in fitting for call in node.calls):
         return None
-    return node, tuple(replace(call, argument=call.name) for call in node.calls)
+    if any(call.function == "count" and call.distinct for call in node.calls):
+        return None
+    return node, tuple(replace(call, function=_OVER_PARTS[call.function], argument=call.name, more=()) for call in node.calls)
+
+
+def _is_of_groups(node: Exec) -> bool:
+    while isinstance(node, FilterExec | ProjectExec):
+        node = node.input
+    return isinstance(node, AggregateExec)
