@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from itertools import pairwise
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inline import open_inline
 from millstream.core.instant import GONE_NEVER
 from millstream.runtime import tick
 from millstream.state.chunk import ChunkInfo
+from property.examples import examples
 
 
 @st.composite
@@ -48,3 +52,37 @@ def test_the_prefix_that_reaches_an_instant(chunks: list[ChunkInfo], upto: int) 
     assert all(chunk.min_ts > upto for chunk in rest), "a row at or before the instant was left behind"
     if taken and rest:
         assert max(chunk.max_seq for chunk in taken) < min(chunk.min_seq for chunk in rest), "an ingest was torn apart"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=4)), max_size=8
+    ),
+    st.integers(1, 6),
+)
+@settings(max_examples=examples(25))
+def test_rows_that_were_there_before_the_first_tick_come_in_steps_too(
+    pieces: list[tuple[str, list[tuple[int, int]]]], most_rows: int
+) -> None:
+    found = []
+    for most in (most_rows, tick.MOST_ROWS):
+        with tempfile.TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch, open_inline(path, buckets=2) as db:
+            patch.setattr(tick, "MOST_ROWS", most)
+            for stream in "ab":
+                db.execute(f"CREATE STREAM {stream} (ts TIMESTAMP, k INT) TIMESTAMP BY ts PARTITION BY k")
+            query = db.execute(
+                "CREATE QUERY q AS SELECT a.k, count(*) AS n FROM a [RANGE 2 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k GROUP BY a.k"
+            )
+            now = 0
+            for stream, rows in pieces:
+                db.insert(stream, [((now + step) * 1_000_000, k) for step, k in sorted(rows)])
+                now += 4
+            db.advance((now + 10) * 1_000_000)
+            db.flush()
+            found.append((query.changes().to_pylist(), query.frontier))
+            steps = query.stats()["ticks"]
+            assert steps == 1 or most == most_rows
+            of_each = [sum(len(rows) for stream, rows in pieces if stream == each) for each in "ab"]
+            if most == most_rows == 1 and max(of_each) > 4:  # more than one insert of a stream
+                assert steps > 1
+    assert found[0] == found[1]

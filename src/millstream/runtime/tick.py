@@ -150,20 +150,14 @@ Logs = Mapping[str, InputLog]
 def span_forward(query: RunningQuery, logs: Logs, frontier: Micros, most_rows: int | None = None) -> Span:
     """From where the query is to `frontier`, or as far as a bounded number of rows carries it."""
     if not query.started:
-        return first_span(query, logs, frontier)
+        return first_span(query, logs, frontier, most_rows)
     frontier = max(frontier, query.at)  # it may have answered for the beginning of time before there was any frontier
     frontier = min(frontier, query.at + 1) if query.is_switching else frontier
     after = {name: query.fed[name] for name in query.inputs}
-    chunks, fed = {}, {}
-    most_of_each = (most_rows or MOST_ROWS) // max(1, len(query.inputs))
-    for name in query.inputs:
-        # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
-        new = [chunk for chunk in logs[name].chunks_after(query.at) if chunk.min_seq > after[name]]
-        taken, bound = _bounded(new, query.at, most_of_each)
-        chunks[name] = tuple(taken)
-        fed[name] = max((chunk.max_seq for chunk in taken), default=after[name])
-        frontier = min(frontier, bound)
-    return Span(query, query.at, frontier, fed, chunks, after)
+    # a row that is accepted lies beyond the frontier, so every chunk that came since has rows beyond `at`
+    new = {name: [chunk for chunk in logs[name].chunks_after(query.at) if chunk.min_seq > after[name]] for name in query.inputs}
+    chunks, bound = _bounded_in_all(new, query.at, most_rows or MOST_ROWS)
+    return Span(query, query.at, min(frontier, bound), _fed(chunks, after), chunks, after)
 
 
 def span_replay(query: RunningQuery, logs: Logs) -> Span:
@@ -184,14 +178,15 @@ def can_look_back(query: RunningQuery, logs: Logs) -> bool:
     return all(log.whole_from <= since[name] for name, log in logs.items())
 
 
-def first_span(query: RunningQuery, logs: Logs, frontier: Micros) -> Span:
-    """A query created before any event tells everything from the beginning; one created later looks back as far as its
+def first_span(query: RunningQuery, logs: Logs, frontier: Micros, most_rows: int | None = None) -> Span:
+    """A query created before any event tells everything from the beginning, in bounded steps; one created later looks back as far as its
     windows reach, and begins with its answer at the frontier of that moment."""
     if query.begins_at == NEVER_BEFORE:
         since = _since(query, NEVER_BEFORE, None)
-        chunks, fed = _all_after(logs, since)
+        chunks, bound = _bounded_in_all(_all_after(logs, since)[0], BEGINNING, most_rows or MOST_ROWS)
+        after = dict.fromkeys(chunks, -1)
         return Span(
-            query, NEVER_BEFORE, max(frontier, BEGINNING), fed, chunks, dict.fromkeys(chunks, -1), since, _whole_from(logs, since),
+            query, NEVER_BEFORE, min(max(frontier, BEGINNING), bound), _fed(chunks, after), chunks, after, since, _whole_from(logs, since),
             Rebuild(None),
         )  # fmt: skip
     since = _since(query, query.begins_at, query.history_us, whole_relations=True)
@@ -241,6 +236,18 @@ def backlog(query: RunningQuery, logs: Logs) -> int:
     if query.started:
         since = dict.fromkeys(query.inputs, query.at + 1)
     return sum(chunk.rows for name, instant in since.items() for chunk in logs[name].chunks_after(instant - 1))
+
+
+def _bounded_in_all(
+    new: Mapping[str, Sequence[ChunkInfo]], at: Micros, most_rows: int
+) -> tuple[dict[str, tuple[ChunkInfo, ...]], Micros]:  # fmt: skip
+    """Of each input its part of so many rows, and the greatest frontier for which they are all there."""
+    found = {name: _bounded(chunks, at, most_rows // max(1, len(new))) for name, chunks in new.items()}
+    return {name: tuple(taken) for name, (taken, _) in found.items()}, min((bound for _, bound in found.values()), default=GONE_NEVER)
+
+
+def _fed(chunks: Mapping[str, Sequence[ChunkInfo]], after: Mapping[str, int]) -> dict[str, int]:
+    return {name: max((chunk.max_seq for chunk in taken), default=after[name]) for name, taken in chunks.items()}
 
 
 def _bounded(chunks: Sequence[ChunkInfo], at: Micros, most_rows: int) -> tuple[Sequence[ChunkInfo], Micros]:
