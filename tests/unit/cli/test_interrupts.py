@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ from millstream.cli.interrupts import Interrupt
 from millstream.cli.shell_session import ShellSession
 
 TIMES_LOOKED = 25
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_terminal() -> Iterator[None]:
+    """A program that was started in the background may have inherited that Ctrl-C is nothing to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Dying:
