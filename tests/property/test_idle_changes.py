@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inline import open_inline
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators.evaluator import Evaluator
@@ -74,3 +77,22 @@ def test_two_zeros_are_two_values() -> None:
     batch = SignedBatch(np.zeros(2, np.int64), np.array([-1, 1], np.int8), rows)
     op = ProjectOp(schema, [ComputedColumn("x", '"x"', schema["x"].type)], Evaluator(), may_be_idle=True)
     assert len(op.step(batch, 1)) == 2
+
+
+@pytest.mark.parametrize("type_", ["VOID", "INTERVAL", "ARRAY<INT>"])
+def test_what_arrow_cannot_compare_stays_as_it_is(type_: str) -> None:
+    schema = Schema.of(x=type_)
+    rows = pa.RecordBatch.from_arrays([pa.nulls(2, schema["x"].type)], schema=schema.to_arrow())
+    batch = SignedBatch(np.zeros(2, np.int64), np.array([-1, 1], np.int8), rows)
+    op = ProjectOp(schema, [ComputedColumn("x", '"x"', schema["x"].type)], Evaluator(), may_be_idle=True)
+    assert len(op.step(batch, 1)) == 2
+
+
+def test_a_column_of_nothing_over_groups(tmp_path: Path) -> None:
+    with open_inline(tmp_path) as db:
+        db.execute("CREATE STREAM s (ts TIMESTAMP, k INT, v INT) TIMESTAMP BY ts")
+        query = db.execute("SELECT NULL AS nothing FROM (SELECT k, sum(v) AS t FROM s [RANGE 10 SECONDS] GROUP BY k)")
+        db.insert("s", [(1_000_000, 1, 5), (2_000_000, 1, 6)])
+        db.advance(3_000_000)
+        db.flush()
+        assert query.result().to_pylist() == [{"nothing": None}]

@@ -69,8 +69,8 @@ def without_idle_changes(batch: SignedBatch) -> SignedBatch:
 
 
 def _can_be_compared(field: Field) -> bool:
-    """Whether equal values of the type are the same: 0.0 and -0.0 are not."""
-    return not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type)
+    """Whether Arrow compares values of the type, and equal ones are the same: 0.0 and -0.0 are not."""
+    return not any(is_such(field.type) for is_such in (pa.types.is_nested, pa.types.is_floating, pa.types.is_null, pa.types.is_interval))
 
 
 def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:

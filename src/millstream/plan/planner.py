@@ -197,10 +197,10 @@ class _Planner:
         met = self._met_where_it_is(placed, plan.keys)
         if met is not None:
             return met, plan.calls
-        parts = extremes_before_exchange(AggregateExec(placed.node, plan.keys, plan.calls, plan.schema)) if self._extremes_first else None
-        if parts is None:
+        of_each_bucket = AggregateExec(placed.node, plan.keys, plan.calls, plan.schema)
+        calls = extremes_before_exchange(of_each_bucket) if self._extremes_first else None
+        if calls is None:
             return self._meet(placed, plan.keys), plan.calls
-        of_each_bucket, calls = parts
         return self._meet(_Placed(of_each_bucket, Anywhere(), netted=True, append_only=False), plan.keys), calls
 
     def _over(self, plan: Over) -> _Placed:

@@ -43,8 +43,14 @@ def run_soup(task: SoupTask) -> SoupResult:
 
 
 def warm_up(_: None) -> None:
+    _warmed_up()
+
+
+@cache
+def _warmed_up() -> None:
+    """Once: what a database that was here before has left must not be kept for ever."""
     _worker().warm_up()
-    leave_out_of_collections()  # what has been loaded since; no query has anything here yet
+    leave_out_of_collections()
 
 
 def process_id(_: None) -> int:

@@ -21,14 +21,14 @@ from millstream.plan.physical import AggregateExec, Exec, FilterExec, ProjectExe
 _OVER_PARTS = {"min": "min", "max": "max", "count": "sum"}
 
 
-def extremes_before_exchange(node: AggregateExec) -> tuple[AggregateExec, tuple[AggregateCall, ...]] | None:
-    """What each bucket does by itself, and the calls over what all of them found; None if it does not fit."""
+def extremes_before_exchange(node: AggregateExec) -> tuple[AggregateCall, ...] | None:
+    """The calls over what `node` finds in each bucket, where that gives the same; None if it does not fit."""
     fitting = {"min", "max"} | ({"count"} if not node.keys and _is_of_groups(node.input) else set())
     if not node.calls or not all(call.function in fitting for call in node.calls):
         return None
     if any(call.function == "count" and call.distinct for call in node.calls):
         return None
-    return node, tuple(replace(call, function=_OVER_PARTS[call.function], argument=call.name, more=()) for call in node.calls)
+    return tuple(replace(call, function=_OVER_PARTS[call.function], argument=call.name, more=()) for call in node.calls)
 
 
 def _is_of_groups(node: Exec) -> bool:
