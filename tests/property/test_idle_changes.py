@@ -91,8 +91,8 @@ def test_what_arrow_cannot_compare_stays_as_it_is(type_: str) -> None:
 def test_a_column_of_nothing_over_groups(tmp_path: Path) -> None:
     with open_inline(tmp_path) as db:
         db.execute("CREATE STREAM s (ts TIMESTAMP, k INT, v INT) TIMESTAMP BY ts")
-        query = db.execute("SELECT NULL AS nothing FROM (SELECT k, sum(v) AS t FROM s [RANGE 10 SECONDS] GROUP BY k)")
+        query = db.execute("SELECT t > 100 AS large, NULL AS nothing FROM (SELECT k, sum(v) AS t FROM s [RANGE 10 SECONDS] GROUP BY k)")
         db.insert("s", [(1_000_000, 1, 5), (2_000_000, 1, 6)])
         db.advance(3_000_000)
         db.flush()
-        assert query.result().to_pylist() == [{"nothing": None}]
+        assert query.result().to_pylist() == [{"large": False, "nothing": None}]
