@@ -48,9 +48,10 @@ class Bench:
 
     def _check(self, system: System, workload: Workload) -> None:
         sparse = replace(workload, keys=workload.keys // 10)
-        files = self._check_data(sparse).files(CHECK_ROWS)
+        data = self._check_data(sparse)
         answers = self.work / f"{system.name}-{workload.id}.parquet"
-        self._run(system, sparse, files, answers)
+        self._run(system, sparse, data, CHECK_ROWS, answers)
+        files = data.files(CHECK_ROWS)
         right = EventAnswers(sparse, files) if isinstance(sparse, Query) else Answers(sparse, files)
         wrong = right.differences(system.shapes[workload.name], answers)
         answers.unlink()
@@ -74,28 +75,29 @@ class Bench:
         scale = self.scale * workload.size
         low = _whole_files(max(FEWEST * scale, 1.1 * workload.full_after))
         data = self._timed_data(workload)
-        small = self._run(system, workload, data.files(low))
+        small = self._run(system, workload, data, low)
         more = MORE * scale
         patience = PATIENCE / 2 - small.wall
         if small.result["seconds"] / low * more > patience:
             more = max(FEWEST * scale, low * patience / small.result["seconds"])
         high = low + _whole_files(more)
-        large = self._run(system, workload, data.files(high))
+        large = self._run(system, workload, data, high)
         if large.wall - small.wall < FEW_SECONDS:  # too few to tell from what starting may take: more of them
             low, high = high, high + _whole_files(MANY * scale)
-            small = min(large, self._run(system, workload, data.files(low)), key=_wall)
-            large = min((self._run(system, workload, data.files(high)) for _ in range(2)), key=_wall)
+            small = min(large, self._run(system, workload, data, low), key=_wall)
+            large = min((self._run(system, workload, data, high) for _ in range(2)), key=_wall)
         return Outcome.between(system.name, workload.id, low, small, high, large)
 
-    def _run(self, system: System, workload: Workload, files: dict[str, list[Path]], answers: Path | None = None) -> Run:
+    def _run(self, system: System, workload: Workload, data: Data, rows: int, answers: Path | None = None) -> Run:
         job = self.work / "job.json"
-        streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
+        streams = {stream: [str(path) for path in paths] for stream, paths in data.files(rows).items()}
+        one_file = {stream: str(path) for stream, path in data.one_file(rows).items()} if system.wants_one_file else {}
         asked: dict[str, Any] = {"window_s": workload.window_s, "slide_s": workload.slide_s, "string_keys": workload.string_keys}
         scratch = self.work / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         asked |= {"selections": selections(workload) if workload.name == "w6" else []}
-        asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}}
+        asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}, "one_file": one_file}
         told = str(answers) if answers else None
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told, "scratch": str(scratch)}))
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}

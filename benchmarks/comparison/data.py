@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,20 @@ class Data:
                 self._make(number)
         return {stream: [self._linked(rows, stream, number) for number in range(count)] for stream in self._workload.streams}
 
-    def last_us(self, rows: int) -> int:
-        return START_US + (rows - 1) * self._step_us
+    def one_file(self, rows: int) -> dict[str, Path]:
+        """For each stream the files of the first `rows` rows as one."""
+        return {stream: self._joined(rows, stream, parts) for stream, parts in self.files(rows).items()}
+
+    def _joined(self, rows: int, stream: str, parts: list[Path]) -> Path:
+        joined = self._directory / str(rows) / f"{stream}.csv"
+        if not joined.exists():
+            half = joined.with_suffix(".half")
+            with half.open("wb") as whole:
+                for part in parts:
+                    with part.open("rb") as rest:
+                        shutil.copyfileobj(rest, whole, 1 << 20)
+            half.rename(joined)
+        return joined
 
     def _is_made(self, number: int) -> bool:
         return self._made(next(iter(self._workload.streams)), number).exists()

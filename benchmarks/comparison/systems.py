@@ -19,6 +19,8 @@ class System:
     name: str
     shapes: dict[str, str]
     """The form of its answers, for each workload that it can express."""
+    wants_one_file: bool
+    """Of each stream, instead of many."""
 
     @property
     def runner(self) -> Path:
@@ -58,13 +60,13 @@ class System:
 
 def systems() -> dict[str, System]:
     """Millstream first, then the peers by name."""
-    found = {path.parent.name: System(path.parent.name, _shapes(path)) for path in sorted(PEERS.glob("*/run.py"))}
+    found = {path.parent.name: _system(path) for path in sorted(PEERS.glob("*/run.py"))}
     return {"millstream": found.pop("millstream"), **found}
 
 
-def _shapes(runner: Path) -> dict[str, str]:
-    """WORKLOADS of a runner, read without running it: what it imports may not be installed here."""
-    for node in ast.parse(runner.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "WORKLOADS" for target in node.targets):
-            return dict(ast.literal_eval(node.value))
-    raise AssertionError(f"{runner} does not say WORKLOADS")
+def _system(runner: Path) -> System:
+    """By what its runner says of it, read without running it: what it imports may not be installed here."""
+    assigned = [node for node in ast.parse(runner.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+    said = {target.id: node.value for node in assigned for target in node.targets if isinstance(target, ast.Name)}
+    assert "WORKLOADS" in said, f"{runner} does not say WORKLOADS"
+    return System(runner.parent.name, dict(ast.literal_eval(said["WORKLOADS"])), wants_one_file="ONE_FILE" in said)

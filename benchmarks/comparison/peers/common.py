@@ -30,6 +30,8 @@ class Job:
     """Of w6: the conditions of each, (column, operator, constant)."""
     columns: dict[str, dict[str, str]]
     """Of each stream: their types, BIGINT, STRING or TIMESTAMP, by their names, in the order of the files."""
+    one_file: dict[str, str]
+    """Of each stream: all of its files as one, for whoever says ONE_FILE."""
     pace: float | None
     """Rows a second; None: as fast as it can."""
 
@@ -55,6 +57,7 @@ def job(workloads: Iterable[str]) -> Job:
         batch_rows=fields.get("batch_rows", 100_000),
         selections=fields.get("selections", []),
         columns=fields.get("columns", {}),
+        one_file=fields.get("one_file", {}),
         pace=fields.get("pace"),
     )
 
