@@ -1,9 +1,10 @@
 """From a logical plan to fragments: where rows must meet, and what must be netted.
 
-Two properties travel up the tree with each node:
+Three properties travel up the tree with each node:
 
     distribution   which columns decide the bucket of a change (see physical.Distribution)
     netted         no instant holds both an insertion and a deletion of the same row
+    equal          which columns have one value in every row: who is split by one of them is split by the others
 
 A grouping needs equal keys in one bucket; the root of a relation-valued query, and ISTREAM and
 DSTREAM, need netted changes, hence equal rows in one bucket.  Where the rows of a log feed a
@@ -13,12 +14,13 @@ themselves travel, through a second stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from millstream.core.errors import NotSupported
+from millstream.plan.equal_columns import NONE_EQUAL, EqualColumns
 from millstream.plan.expiry import DEFAULT_EXPIRY, Expiry, above_rows, ending
 from millstream.plan.expression import Named, column
 from millstream.plan.function_calls import without_calls
@@ -90,6 +92,7 @@ class _Placed:
     distribution: Distribution
     netted: bool
     append_only: bool
+    equal: EqualColumns = NONE_EQUAL
 
 
 _ENDS: dict[Expiry, Ends | None] = {
@@ -222,7 +225,8 @@ class _Planner:
             one, other = (new or old.node for new, old in zip(sides, (left, right), strict=True))
             join = JoinExec(one, other, plan.keys, plan.schema, self._ends, may_become_exact=not self._by_input)
             node = ExpireExec(join, self._by_input, plan.schema)
-        return _Placed(node, left.distribution, netted=append_only, append_only=append_only)
+        equal = left.equal.beside(right.equal).joined((key.left, key.right) for key in plan.keys)
+        return _Placed(node, left.distribution, netted=append_only, append_only=append_only, equal=equal)
 
     def _asof_join(self, plan: AsOfJoin) -> _Placed:
         left, right = self._side_by_side(self._place(plan.left), self._place(plan.right), plan.keys)
@@ -244,6 +248,7 @@ class _Planner:
         by_left, by_right = {key.left: key for key in keys}, {key.right: key for key in keys}
         if not keys or not all(_hashable(left.node.schema[key.left].type) for key in keys):
             return self._gathered(left), self._gathered(right)
+        left, right = _said_by(left, by_left), _said_by(right, by_right)
         chosen = tuple(keys)
         if isinstance(left.distribution, ByKey) and set(left.distribution.columns) <= set(by_left):
             chosen = tuple(by_left[name] for name in left.distribution.columns)
@@ -305,9 +310,9 @@ class _Planner:
         """The same as `_meet`, if no changes have to travel for it."""
         if isinstance(placed.distribution, Single):
             return placed
-        spread = _where_equal(placed, keys)
-        if isinstance(spread, ByKey) and isinstance(placed.distribution, ByKey) and set(placed.distribution.columns) <= set(keys):
-            return placed
+        spread, said = _where_equal(placed, keys), _said_by(placed, keys)
+        if isinstance(spread, ByKey) and isinstance(said.distribution, ByKey) and set(said.distribution.columns) <= set(keys):
+            return said
         return _split_from_source(placed, spread)
 
     def _gathered(self, placed: _Placed) -> _Placed:
@@ -333,6 +338,7 @@ def _project(below: _Placed, plan: Project) -> _Placed:
     texts, calls = without_calls([named.expr for named in plan.columns], plan.input.schema.names)
     columns = tuple(ComputedColumn(named.name, sql, named.expr.type) for named, sql in zip(plan.columns, texts, strict=True))
     renamed = {next(iter(named.expr.columns)): named.name for named in plan.columns if named.expr.is_column}
+    below = _said_by(below, renamed)
     spread = below.distribution
     if isinstance(spread, ByKey):
         kept = all(name in renamed for name in spread.columns)
@@ -346,7 +352,7 @@ def _project(below: _Placed, plan: Project) -> _Placed:
     netted = below.append_only or (below.netted and tells_rows_apart)
     may_be_idle = below.netted and not below.append_only and not tells_rows_apart
     node = above_rows(below.node, lambda node: _projected(node, plan, columns, calls, may_be_idle=may_be_idle))
-    return _Placed(node, spread, netted, below.append_only)
+    return _Placed(node, spread, netted, below.append_only, below.equal.renamed(renamed))
 
 
 def _projected(
@@ -365,6 +371,14 @@ def _expired(ends: Exec | None, otherwise: Exec) -> Exec:
 def _where_equal(placed: _Placed, keys: tuple[str, ...]) -> Distribution:
     """What puts changes that agree in `keys` into one bucket."""
     return ByKey(keys) if keys and all(_hashable(placed.node.schema[key].type) for key in keys) else Single()
+
+
+def _said_by(placed: _Placed, names: Collection[str]) -> _Placed:
+    """The same, its buckets decided by columns among `names` as far as others have the same values."""
+    if not isinstance(placed.distribution, ByKey):
+        return placed
+    said = tuple(placed.equal.one_of(names, name) or name for name in placed.distribution.columns)
+    return replace(placed, distribution=ByKey(said))
 
 
 def _split_from_source(placed: _Placed, spread: Distribution) -> _Placed | None:
