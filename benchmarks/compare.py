@@ -5,7 +5,7 @@
 A system first answers over 200,000 rows, and every answer is compared with DuckDB's over all rows at once.  Then it runs over two
 sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
 what rows cost, without what it costs to start.  Time, processor time and memory are measured from outside, over all processes.
-Whoever is slow gets fewer rows, whoever is fast gets sixteen million more, twice, of which the better one counts.
+Whoever is slow gets fewer rows, whoever is fast gets 24 million more, twice, of which the better one counts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ import argparse
 import json
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
+
+import duckdb
 
 from comparison.answers import Answers
 from comparison.auctions import ALL_OF_THEM, ALL_TITLE, CHECK_EVENTS_A_SECOND, QUERIES, EventAnswers, EventData, Query
@@ -28,7 +32,7 @@ from comparison.systems import System, systems
 from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selections
 
 CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
-FEWEST, MORE, MANY = 1_000_000, 4_000_000, 16_000_000
+FEWEST, MORE, MANY = 1_000_000, 4_000_000, 24_000_000
 FEW_SECONDS = 8.0
 PATIENCE = 240.0
 """Seconds for a run."""
@@ -53,7 +57,10 @@ class Bench:
         self._run(system, sparse, data, CHECK_ROWS, answers)
         files = data.files(CHECK_ROWS)
         right = EventAnswers(sparse, files) if isinstance(sparse, Query) else Answers(sparse, files)
-        wrong = right.differences(system.shapes[workload.name], answers)
+        try:
+            wrong = right.differences(system.shapes[workload.name], answers)
+        except duckdb.Error as error:
+            raise RunFailed(f"answers that cannot be compared: {error}") from error
         answers.unlink()
         if wrong:
             raise RunFailed(f"{wrong} wrong answers")
@@ -100,7 +107,8 @@ class Bench:
         asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}, "one_file": one_file}
         told = str(answers) if answers else None
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told, "scratch": str(scratch)}))
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
         return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
 
 
@@ -155,6 +163,8 @@ def main() -> None:
             system.install()
     if arguments.install and not arguments.workloads:
         return
+    if not 0 < arguments.scale < float("inf"):
+        parser.error(f"--scale {arguments.scale:g}: a number above 0, such as 0.1")
     chosen = [system for system in known.values() if system.name == "millstream" or not arguments.peer or system.name in arguments.peer]
     for system in chosen:
         if not system.is_installed:
@@ -164,7 +174,12 @@ def main() -> None:
     except ValueError as wrong:
         parser.error(str(wrong))
     work = arguments.work or Path(tempfile.mkdtemp(prefix="millstream-bench-"))
-    work.mkdir(parents=True, exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--work {work}: {error.strerror}")
+    has_failed = False
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind then either
     try:
         bench = Bench(work, arguments.scale)
         for workload in asked:
@@ -173,14 +188,18 @@ def main() -> None:
                 if system.is_installed and workload.name in system.shapes:
                     outcome = bench.outcome(system, workload)
                     show(outcome)
+                    has_failed |= system.name == "millstream" and outcome.failure is not None
                     if arguments.scale == 1.0:
                         keep(outcome, system.version)
         from comparison.pages import write_pages  # not before: it loads what draws
 
         write_pages()
+    except KeyboardInterrupt:
+        sys.exit("stopped; what was measured until then is kept")
     finally:
         if arguments.work is None:
             shutil.rmtree(work)
+    sys.exit(has_failed)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,9 @@ class Data:
             made |= {name: self._column(name, rng, len(mine)) for name in columns}
             path = self._made(stream, number)
             path.parent.mkdir(parents=True, exist_ok=True)
-            csv.write_csv(pa.table(made), path, csv.WriteOptions(include_header=False, quoting_style="none"))
+            half = path.with_suffix(".half")
+            csv.write_csv(pa.table(made), half, csv.WriteOptions(include_header=False, quoting_style="none"))
+            half.rename(path)
 
     def _column(self, name: str, rng: np.random.Generator, count: int) -> pa.Array:
         if name == "grp":

@@ -42,28 +42,34 @@ def measured(command: Sequence[str], *, environment: Mapping[str, str], timeout:
         process = subprocess.Popen(command, stdout=out, stderr=err, env=dict(environment), start_new_session=True)
         cpu: dict[int, float] = {}
         peak, looks, status = 0, 0, None
-        while status is None and time.perf_counter() - began < timeout:
-            cpu |= _cpu(process.pid)
-            if looks % MEMORY_EVERY == 0:
-                peak = max(peak, sum(_memory(pid) for pid in cpu))
-            looks += 1
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                status = process.wait(EVERY)
-        wall = time.perf_counter() - began
-        left = _end(process)
+        try:
+            while status is None and time.perf_counter() - began < timeout:
+                cpu |= _cpu(process.pid)
+                if looks % MEMORY_EVERY == 0:
+                    peak = max(peak, sum(_memory(pid) for pid in cpu))
+                looks += 1
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    status = process.wait(EVERY)
+            wall = time.perf_counter() - began
+        finally:
+            left = _end(process)
         out.seek(0)
         err.seek(0)
         lines, complaint = out.read().splitlines(), err.read()
     if status is None:
         raise RunFailed(f"took more than {timeout:.0f} s")
     if status != 0:
-        raise RunFailed(f"exit status {status}\n" + complaint[-3000:])
+        raise RunFailed(f"exit status {status}: {_last_line(complaint)}\n{complaint[-3000:]}")
     if left:
         raise RunFailed(f"left processes behind: {left}")
     said = [line for line in lines if line.startswith("RESULT ")]
     if not said:
         raise RunFailed("told no result\n" + complaint[-3000:])
     return Run(wall, sum(cpu.values()), peak, json.loads(said[-1].removeprefix("RESULT ")))
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
 
 
 def _end(process: subprocess.Popen[bytes]) -> list[int]:

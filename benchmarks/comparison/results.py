@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,14 +30,15 @@ class Outcome:
     @classmethod
     def between(cls, system: str, workload: str, low: int, small: Run, high: int, large: Run) -> Outcome:
         rows, seconds = high - low, large.wall - small.wall
-        if seconds <= 0:
-            return cls.failed(system, workload, "more rows took no longer: too noisy to tell")
+        cpu = large.cpu - small.cpu
+        if seconds <= 0 or cpu > 1.1 * seconds * (os.cpu_count() or 1):
+            return cls.failed(system, workload, f"{rows:,} rows more took {seconds:.1f} s, and {cpu:.1f} s of processor: too noisy to tell")
         return cls(
             system,
             workload,
             rows,
             rows / seconds,
-            (large.cpu - small.cpu) / rows * 1e6,
+            cpu / rows * 1e6,
             small.wall - seconds / rows * low,
             large.peak_bytes / 1e6,
         )
@@ -48,7 +50,7 @@ class Outcome:
 
 def show(outcome: Outcome) -> None:
     if outcome.failure:
-        print(f"  {outcome.system:12} FAILED: {outcome.failure}", flush=True)
+        print(f"  {outcome.system:12} FAILED: {outcome.failure.splitlines()[0]}", flush=True)
         return
     print(
         f"  {outcome.system:12} {outcome.rows_a_second:12,.0f} rows/s  {outcome.cpu_us_a_row:8.2f} us of processor a row  "
@@ -62,9 +64,15 @@ def kept(path: Path = KEPT) -> dict[str, dict[str, dict[str, object]]]:
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
-def keep(outcome: Outcome, version: str) -> None:
-    """In place of what was measured of this system and workload before."""
-    everything = kept()
+def keep(outcome: Outcome, version: str, path: Path = KEPT) -> None:
+    """In place of what was measured of this system and workload before, unless it failed now and did not then."""
+    everything = kept(path)
+    before = everything.get(outcome.workload, {}).get(outcome.system)
+    if outcome.failure and before and not before["failure"]:
+        print(f"  {'':12} the figures of {before['date']} are kept", flush=True)
+        return
     measured = {**asdict(outcome), "version": version, "date": dt.date.today().isoformat(), "machine": machine()}
     everything.setdefault(outcome.workload, {})[outcome.system] = measured
-    KEPT.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
+    half = path.with_suffix(".half")
+    half.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
+    half.rename(path)

@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 PEERS = Path(__file__).parent / "peers"
+WITH_US = {"millstream": "millstream", "spark": "pyspark"}
+"""Without requirements of their own: the packages that they come from."""
 ENVIRONMENTS = Path(__file__).parents[2] / ".peers"
 
 
@@ -42,8 +45,9 @@ class System:
     @property
     def version(self) -> str:
         """What is installed of it, as its requirements pin it."""
-        pinned = self.requirements.read_text().split() if self.requirements.exists() else []
-        return next((line.partition("==")[2] for line in pinned if "==" in line), "")
+        if not self.requirements.exists():
+            return version(WITH_US[self.name])
+        return next((line.partition("==")[2] for line in self.requirements.read_text().split() if "==" in line), "")
 
     @property
     def _stamp(self) -> Path:

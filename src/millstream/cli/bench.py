@@ -35,7 +35,9 @@ def bench(
             hint = did_you_mean(name, [*workloads, *scripts]) or "See millstream bench --list."
             raise ConfigInvalid(f'there is no benchmark "{name}"', hint=hint)
     others = [name for name in names or [] if name in scripts]
-    if not others or len(others) < len(names or []):
+    if others and (len(others) < len(names or []) or peer or variant or install or scale != 1.0 or work is not None):
+        raise ConfigInvalid(f'"{others[0]}" is a benchmark of its own, beside which no workloads and no options go')
+    if not others:
         options = [("--peer", peer), ("--variant", variant), ("--install", install)]
         given = [text for option, values in options for value in values or [] for text in (option, value)]
         where = ["--work", str(work)] if work is not None else []

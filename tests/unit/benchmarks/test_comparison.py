@@ -13,12 +13,14 @@ import pytest
 from comparison.answers import Answers
 from comparison.auctions import QUERIES
 from comparison.data import Data
-from comparison.measure import RunFailed, measured
+from comparison.measure import Run, RunFailed, measured
+from comparison.results import Outcome, keep, kept
 from comparison.systems import systems
 from comparison.workloads import WORKLOADS, as_sql, selections
 from inline import open_inline
 
 ROWS, FILE_ROWS, STEP_US = 4000, 400, 400_000
+FALSE = {"w1": "-1 AS total", "w2": "-1 AS total", "w3": "-1 AS top", "w4": "-1 AS total", "w7": "-1 AS top"}
 SHAPES = {"rows", "rows_open", "windows", "files", "changes", "selected", "running", "tumbling"}
 
 
@@ -39,11 +41,15 @@ def test_our_answers_are_right_and_a_wrong_one_is_found(name: str, tmp_path: Pat
     duckdb.sql(f"COPY (SELECT * FROM changes) TO '{told}'")
     assert Answers(workload, files).differences("changes", told) == 0
     place = changes.num_rows // 3
-    spoilt = changes.slice(0, place).to_pylist() + changes.slice(place + 1).to_pylist()  # one change is lost
-    lost = changes.schema.empty_table().from_pylist(spoilt, changes.schema)
-    duckdb.sql(f"COPY (SELECT * FROM lost) TO '{told}'")
-    assert lost.num_rows == changes.num_rows - 1
-    assert Answers(workload, files).differences("changes", told) > 0
+    spoilt = {
+        "one is lost": f"SELECT * EXCLUDE (i) FROM (SELECT *, row_number() OVER () AS i FROM changes) WHERE i <> {place}",
+        "each is told twice": "FROM changes UNION ALL FROM changes",
+        "each counts double": "SELECT * REPLACE (2 * diff AS diff) FROM changes",
+        "a row goes that was not there": f"FROM changes UNION ALL (SELECT * REPLACE ({FALSE[name]}, -1 AS diff) FROM changes LIMIT 1)",
+    }
+    for what, wrong in spoilt.items():
+        duckdb.sql(f"COPY ({wrong}) TO '{told}'")
+        assert Answers(workload, files).differences("changes", told) > 0, what
 
 
 def test_the_same_rows_each_time_and_no_more_than_asked_for(tmp_path: Path) -> None:
@@ -68,7 +74,19 @@ def test_selections_are_the_same_for_all_and_for_somebody(tmp_path: Path) -> Non
     database.execute(f"CREATE TABLE events AS SELECT * FROM read_csv({names}, header = false, names = ['ts', 'key', 'value'])")
     parts = [f"SELECT {number}::BIGINT AS query, * FROM events WHERE {as_sql(each)}" for number, each in enumerate(wanted)]
     database.execute(f"COPY ({' UNION ALL '.join(parts)}) TO '{right}'")
-    assert Answers(workload, files).differences("selected", right) == 0
+    answers = Answers(workload, files)
+    assert answers.differences("selected", right) == 0
+    ours = tmp_path / "ours.parquet"
+    spoilt = {
+        "SELECT *, ts AS instant, 1 AS diff FROM right": 0,
+        "SELECT *, ts AS instant, 2 AS diff FROM right": 1,
+        "SELECT *, ts + INTERVAL 1 MILLISECOND AS instant, 1 AS diff FROM right": 1,
+        "(SELECT *, ts AS instant, 1 AS diff FROM right) UNION ALL (SELECT *, ts AS instant, -1 AS diff FROM right LIMIT 1)": 1,
+        "SELECT *, ts AS instant, 1 AS diff FROM right WHERE query <> 500": 1,
+    }
+    for told, wrong in spoilt.items():
+        database.execute(f"COPY ({told.replace('right', repr(str(right)))}) TO '{ours}'")
+        assert min(1, answers.differences("changes", ours)) == wrong, told
 
 
 def test_every_peer_says_what_it_can() -> None:
@@ -78,7 +96,7 @@ def test_every_peer_says_what_it_can() -> None:
     for system in found.values():
         assert set(system.shapes) <= set(WORKLOADS | QUERIES), system.name
         assert set(system.shapes.values()) <= SHAPES, system.name
-        assert not system.requirements.exists() or system.version, system.name
+        assert system.version, system.name
 
 
 def test_what_a_program_takes_with_all_that_it_starts() -> None:
@@ -89,6 +107,37 @@ def test_what_a_program_takes_with_all_that_it_starts() -> None:
     assert run.cpu > 0.4
     assert run.peak_bytes > 200_000_000
     assert run.wall > 0.5
+
+
+def test_nothing_is_left_of_a_program_when_measuring_it_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+
+    def interrupted(pid: int) -> int:
+        pids.append(pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("comparison.measure._memory", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measured([sys.executable, "-c", "import time; time.sleep(60)"], environment=os.environ, timeout=60)
+    assert pids
+    assert not Path(f"/proc/{pids[0]}").exists()
+
+
+def test_what_was_measured_is_not_lost_to_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    keep(Outcome.failed("siddhi", "w1", "no Java"), "5", path)
+    assert kept(path)["w1"]["siddhi"]["failure"] == "no Java"
+    keep(Outcome("siddhi", "w1", 10, 1000.0), "5", path)
+    keep(Outcome.failed("siddhi", "w1", "no Java"), "5", path)
+    assert kept(path)["w1"]["siddhi"]["rows_a_second"] == 1000.0
+
+
+def test_more_processor_time_than_there_was_is_no_result() -> None:
+    cores = os.cpu_count() or 1
+    small, large = Run(10.0, 10.0, 1, {}), Run(12.0, 10.0 + 2 * cores, 1, {})
+    assert not Outcome.between("a", "w1", 1000, small, 2000, large).failure
+    assert Outcome.between("a", "w1", 1000, small, 2000, replace(large, cpu=11.0 + 3 * cores)).failure
+    assert Outcome.between("a", "w1", 1000, large, 2000, small).failure
 
 
 @pytest.mark.parametrize(

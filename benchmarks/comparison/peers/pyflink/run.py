@@ -83,7 +83,7 @@ ARROW = {TimestampType: pa.timestamp("us"), VarCharType: pa.string(), DecimalTyp
 
 
 def start_jvm() -> None:
-    os.environ["JVM_ARGS"] = "-XX:+UseParallelGC -Xms2g -Xmx6g"
+    os.environ["JVM_ARGS"] = "-XX:+UseParallelGC -Xmx6g"
     get_gateway()
 
 

@@ -22,7 +22,7 @@ from comparison.peers.common import Job, job, result, write_answers
 
 HERE = Path(__file__).resolve().parent
 JARS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "__PySiddhiProxy" / "target" / "lib"
-JAVA = ["java", "-XX:+UseParallelGC", "-XX:ParallelGCThreads=2", "-Xms2g", "-Xmx6g"]
+JAVA = ["java", "-XX:+UseParallelGC", "-XX:ParallelGCThreads=2", "-Xmx6g"]
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w6": "selected", "w7": "files"}
 COLLECT = {"w1": "each", "w2": "each", "w3": "max", "w4": "last", "w6": "each", "w7": "files"}

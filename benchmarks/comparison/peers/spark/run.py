@@ -1,8 +1,8 @@
 """Spark Structured Streaming.
 
-local[2], 2 shuffle partitions, a file of each stream a trigger, state in the in-memory store, checkpoints on the RAM
-disk if there is one, the noop sink unless answers are asked for.  For the joins, a last file with one far-away row closes
-all windows.
+local[2], 2 shuffle partitions, a million rows a trigger, as many as a tick of ours takes, state in the in-memory store, checkpoints
+on the RAM disk if there is one, the noop sink unless answers are asked for.  For the joins, a last file with one far-away row
+closes all windows.
 
 w1  Spark has no OVER on a stream, so this is by hand: files enter whole (`binaryFile`), Arrow parses them in a Python worker
     and cuts them into two buckets of keys, and `applyInPandasWithState` keeps the window of each bucket as numpy columns.
@@ -41,6 +41,7 @@ WORKLOADS = {
 
 # Spark sends 0 to one of two partitions and 2 to the other
 BUCKETS = [0, 2]
+FILES_A_TRIGGER = 10
 BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 FAR_AWAY = "2100-01-01 00:00:00.000"
 
@@ -134,23 +135,21 @@ def stream(spark: SparkSession, job: common.Job, work: str, name: str) -> DataFr
     key = "STRING" if job.string_keys else "BIGINT"
     grp = f"{name}_grp BIGINT, " if (job.workload, name) == ("w3", "a") else ""
     schema = f"{name}_ts TIMESTAMP, {name}_key {key}, {grp}{name}_value BIGINT"
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(f"{work}/{name}")
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_A_TRIGGER).csv(f"{work}/{name}")
     return rows.withWatermark(f"{name}_ts", "0 seconds")
 
 
 def events(spark: SparkSession, job: common.Job, work: str, name: str) -> DataFrame:
     schema = ", ".join(f"{column} {kind}" for column, kind in job.columns[name].items())
-    files = 1 if "bid" in job.streams else 12  # the others are a twelfth of the events, and a trigger has its price
+    files = FILES_A_TRIGGER * (1 if "bid" in job.streams else 12)  # the others are a twelfth of the events
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).csv(f"{work}/{name}")
     return rows.withWatermark("ts", "0 seconds")
 
 
 def w1(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
     key_type = "STRING" if job.string_keys else "BIGINT"
-    files = (
-        spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFilesPerTrigger", 1).load(f"{work}/events").select("content")
-    )
-    buckets = files.mapInArrow(bucketed(string_keys=job.string_keys), "bucket INT, rows BINARY")
+    files = spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFilesPerTrigger", FILES_A_TRIGGER).load(f"{work}/events")
+    buckets = files.select("path", "content").mapInArrow(bucketed(string_keys=job.string_keys), "bucket INT, path STRING, rows BINARY")
     return buckets.groupBy("bucket").applyInPandasWithState(
         sliding(job.window_s * 1_000_000),
         f"ts TIMESTAMP_NTZ, key {key_type}, total BIGINT, n BIGINT",
@@ -164,9 +163,10 @@ def bucketed(*, string_keys: bool):
     """Parses files, and cuts each into as many Arrow streams as there are buckets of keys."""
 
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for content in (content for batch in batches for content in batch.column("content")):
+        for path, content in (row for batch in batches for row in zip(*batch.columns, strict=True)):
             parts = [ipc_bytes(half) for half in sliding_sums.halves(sliding_sums.read_rows(content.as_buffer(), string_keys=string_keys))]
-            yield pa.RecordBatch.from_arrays([pa.array(BUCKETS, pa.int32()), pa.array(parts, pa.binary())], ["bucket", "rows"])
+            columns = [pa.array(BUCKETS, pa.int32()), pa.array([path.as_py()] * len(parts)), pa.array(parts, pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["bucket", "path", "rows"])
 
     return parse
 
@@ -181,7 +181,7 @@ def ipc_bytes(rows: pa.Table) -> bytes:
 def sliding(range_us: int):
     def slide(_, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         sums = pickle.loads(state.get[0]) if state.exists else sliding_sums.SlidingSums(range_us)
-        for part in (part for frame in frames for part in frame["rows"]):
+        for part in pd.concat(frames).sort_values("path")["rows"]:  # in order of time, as the files are
             yield pd.DataFrame(sums.step(pa.ipc.open_stream(part).read_all()))
         state.update((pickle.dumps(sums, protocol=5),))
 
