@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from millstream.core.schema import Schema
 from millstream.core.signed_batch import SignedBatch
@@ -14,7 +17,8 @@ from millstream.operators import rows_window
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.operators.state_bytes import state_bytes
 from millstream.plan.window import RowsWindow
-from property.histories import no_input
+from property.histories import Change, assert_netted, contents_at, no_input
+from property.test_rows_window import newest
 
 SCHEMA = Schema.of(k="BIGINT", text="STRING")
 LAST = RowsWindow("ROWS 1", 1, ("k",))
@@ -47,6 +51,27 @@ def test_rows_that_come_with_the_one_that_takes_their_place_are_told_but_not_kep
     told = operator.step(SignedBatch.arrivals(np.array([1, 2]), both), 2)
     assert list(told.changes()) == [(1, 1, (1, "a 1")), (2, 1, (1, "b 1")), (2, -1, (1, "a 1"))]
     assert [chunk.to_pylist() for chunk in operator._chunks] == [[{"k": 1, "text": "b 1"}]]
+
+
+@pytest.mark.parametrize("range_us", [None, 3])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_many_steps_without_a_sweep_add_up_to_the_newest_rows(most: int, range_us: int | None) -> None:
+    """Each step brings rows that stay, that are replaced by a later one of the step, and at its instant."""
+    spec, random = RowsWindow("ROWS", most, ("k",), range_us), np.random.default_rng(most)
+    operator = RowsWindowOp(SCHEMA, spec)
+    seen: list[tuple[int, Any]] = []
+    told: list[Change] = []
+    for number in range(80):
+        instants = np.sort(2 * number + random.integers(0, 2, 12))
+        batch = rows(random.integers(0, 6, 12).tolist(), str(number))
+        batch = batch.set_column(1, "text", pa.array([f"{number}.{i}" for i in range(12)]))
+        told += operator.step(SignedBatch.arrivals(instants, batch), 2 * number + 1).changes()
+        seen += [(int(ts), tuple(row.values())) for ts, row in zip(instants, batch.to_pylist(), strict=True)]
+        expected = Counter(newest(seen, 2 * number + 1, spec, 0))
+        assert contents_at(told, 2 * number + 1) == expected
+        assert operator.state_rows() == expected.total()
+    assert operator._count > operator.state_rows()  # or it has been swept
+    assert_netted(told)
 
 
 def test_what_has_left_is_at_most_half_of_what_is_there() -> None:
