@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import Ints, kernel
+from millstream.kernels.compiled import AHEAD, Ints, inlined, kernel, prefetch
 
 NEXT, PART, TS, LIVE = 0, 1, 2, 3
 OLDEST, NEWEST, COUNT = 0, 1, 2
@@ -26,14 +26,16 @@ NEVER = 1 << 62
 @kernel
 def slide(
     first: int, entering: int, expired: int, most: int, length: int, frontier: int, rows: Ints, parts: Ints,
-    row: Ints, sign: Signs, instant: Instants,
+    before: Ints, row: Ints, sign: Signs, instant: Instants,
 ) -> tuple[int, int]:  # fmt: skip
     """Rows first, first + 1, ... enter, one after the other; what must, leaves: beyond `most`, or `length` after its timestamp.
 
     Fills row, sign and instant of each change, in instant order, and returns how many there are, and the first row that has not
-    come to the end of its time.  `expired` is what that was before.
+    come to the end of its time.  `expired` is what that was before.  A row that leaves at the instant at which it enters is no change.
+    Fills `before` with the newest row of each entering one's partition until then, for `settle`.
     """
-    n = 0
+    n, idle = 0, 0
+    change = np.empty(entering, np.int64)  # of each row that enters: which change that is
     for i in range(first, first + entering + 1):
         until = rows[i, TS] if i < first + entering else frontier
         while expired < i and rows[expired, TS] + length <= until:
@@ -44,16 +46,63 @@ def slide(
             expired += 1
         if i == first + entering:
             break
+        _prefetch_ahead(i, first + entering, rows, parts)
         part = rows[i, PART]
+        before[i - first] = parts[part, NEWEST]
         _enter(i, part, rows, parts)
-        row[n], sign[n], instant[n] = i, 1, until
+        row[n], sign[n], instant[n], change[i - first] = i, 1, until, n
         n += 1
         if parts[part, COUNT] > most:
             oldest = parts[part, OLDEST]
             _leave(oldest, rows, parts)
-            row[n], sign[n], instant[n] = oldest, -1, until
-            n += 1
-    return n, expired
+            if oldest >= first and rows[oldest, TS] == until:
+                sign[change[oldest - first]] = 0
+                idle += 1
+            else:
+                row[n], sign[n], instant[n] = oldest, -1, until
+                n += 1
+    return _without_idle(n, row, sign, instant) if idle else n, expired
+
+
+@inlined
+def _prefetch_ahead(i: int, stop: int, rows: Ints, parts: Ints) -> None:
+    """Ask for what rows to come will touch: first their partition, later the row that leaves it."""
+    if i + AHEAD < stop:
+        prefetch(parts, rows[i + AHEAD, PART])
+        prefetch(rows, parts[rows[i + AHEAD // 2, PART], OLDEST])
+
+
+@kernel
+def _without_idle(n: int, row: Ints, sign: Signs, instant: Instants) -> int:
+    left = 0
+    for i in range(n):
+        if sign[i] != 0:
+            row[left], sign[left], instant[left] = row[i], sign[i], instant[i]
+            left += 1
+    return left
+
+
+@kernel
+def settle(first: int, entering: int, rows: Ints, parts: Ints, before: Ints) -> Ints:
+    """After `slide`: the rows that entered and are still there get the numbers first, first + 1, ...  Returns which of them those are."""
+    kept, number, n = np.empty(entering, np.int64), np.empty(entering, np.int64), 0
+    for j in range(entering):
+        i, to = first + j, first + n
+        if not rows[i, LIVE]:
+            continue
+        if to < i:
+            part = rows[i, PART]
+            rows[to, NEXT], rows[to, PART], rows[to, TS], rows[to, LIVE] = -1, part, rows[i, TS], 1
+            if parts[part, OLDEST] == i:
+                parts[part, OLDEST] = to
+            else:  # the one before it is there too, and has its number: rows leave oldest first
+                older = before[j] if before[j] < first else number[before[j] - first]
+                rows[older, NEXT] = to
+            if parts[part, NEWEST] == i:
+                parts[part, NEWEST] = to
+        number[j], kept[n] = to, j
+        n += 1
+    return kept[:n]
 
 
 @kernel
