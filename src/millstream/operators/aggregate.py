@@ -39,13 +39,14 @@ def _has_one_form(field: Field) -> bool:
 
 
 class AggregateOp(Operator):
-    def __init__(self, input_schema: Schema, keys: tuple[str, ...], calls: tuple[AggregateCall, ...]) -> None:
+    def __init__(self, input_schema: Schema, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], *, append_only: bool = False) -> None:
+        """With `append_only` no row ever leaves the input."""
         self._input_schema = input_schema
         self._key_fields = input_schema.select(keys).fields
         self._calls = calls
         self.schema = Schema(self._key_fields + tuple(Field(call.name, call.type) for call in calls))
         self._table = KeyTable([field.type for field in self._key_fields]) if keys else None
-        self._aggregates = aggregates_for(calls, input_schema)
+        self._aggregates = aggregates_for(calls, input_schema, append_only=append_only)
         self._groups: Ints = np.zeros((0, 2), np.int64)
         self._slots_so_far = 1  # a group that no step has touched says 0
         self._reserve()

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from millstream.core.errors import InternalError
 from millstream.core.schema import INTERVAL
+from millstream.operators.printed_times import FEW_ROWS, printed_time, runs_of
 from millstream.operators.python_calls import called
 from millstream.plan.duckdb_connection import DuckDb
 from millstream.plan.physical import FunctionCall
@@ -50,6 +51,8 @@ class Evaluator:
             return pa.RecordBatch.from_arrays([pa.array([], type_) for _, _, type_ in columns], schema=schema)
         rows = self._with_calls(rows, calls)
         arrays: list[pa.Array | None] = [_bare_column(rows, sql) for _, sql, _ in columns]
+        if rows.num_rows > FEW_ROWS:
+            self._print_times(rows, columns, arrays)
         computed = [i for i, array in enumerate(arrays) if array is None]
         if computed:
             results = self._evaluate(rows, tuple(columns[i][1] for i in computed))
@@ -88,6 +91,20 @@ class Evaluator:
                 results = results.take(pa.array(np.cumsum(reached) - 1, mask=~reached))
             rows = rows.append_column(pa.field(call.name, results.type), results)
         return rows
+
+    def _print_times(self, rows: pa.RecordBatch, columns: Sequence[Column], arrays: list[pa.Array | None]) -> None:
+        """Fill in the columns that print moments, where many rows in a row show the same."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for i, (_, sql, _) in enumerate(columns):
+            if (printed := printed_time(sql)) is not None:
+                found.setdefault(printed[0], []).append((printed[1], i))
+        for name, printing in found.items():
+            moments = rows.column(name)
+            if (runs := runs_of(moments, min(printing)[0])) is not None:
+                first, run = map(pa.array, runs)
+                some = pa.RecordBatch.from_arrays([moments.take(first)], names=[name])
+                for (_, i), texts in zip(printing, self._evaluate(some, tuple(columns[i][1] for _, i in printing)), strict=True):
+                    arrays[i] = texts.take(run)
 
     def _evaluate(self, rows: pa.RecordBatch, expressions: tuple[str, ...]) -> list[pa.Array]:
         try:

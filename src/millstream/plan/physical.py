@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
@@ -187,6 +187,8 @@ class AggregateExec:
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
     schema: Schema
+    # no row ever leaves the input; follows from what is below, and states kept without knowing it can be taken over: no part of plan_id
+    append_only: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ class _Planner:
     def _aggregate(self, plan: Aggregate) -> _Placed:
         below, calls = self._met_for_calls(self._place(plan.input), plan)
         spread = below.distribution if plan.keys else Single()
-        whole = AggregateExec(below.node, plan.keys, calls, plan.schema)
+        whole = AggregateExec(below.node, plan.keys, calls, plan.schema, below.append_only)
         node = aggregate_by_panes(whole) if self._by_panes else whole
         return _Placed(node, spread, netted=isinstance(node, AggregateExec), append_only=False)
 
@@ -200,7 +200,7 @@ class _Planner:
         met = self._met_where_it_is(placed, plan.keys)
         if met is not None:
             return met, plan.calls
-        of_each_bucket = AggregateExec(placed.node, plan.keys, plan.calls, plan.schema)
+        of_each_bucket = AggregateExec(placed.node, plan.keys, plan.calls, plan.schema, placed.append_only)
         calls = extremes_before_exchange(of_each_bucket) if self._extremes_first else None
         if calls is None:
             return self._meet(placed, plan.keys), plan.calls

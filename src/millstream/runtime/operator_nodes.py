@@ -118,7 +118,7 @@ def _operator(node: _OneInput, hold: WindowHold | None) -> Operator:
         case WindowExec():
             return _window(node, hold)
         case AggregateExec():
-            return AggregateOp(node.input.schema, node.keys, node.calls)
+            return AggregateOp(node.input.schema, node.keys, node.calls, append_only=node.append_only)
         case OverExec():
             return OverOp(node.input.schema, node.partition_by, node.order_by, node.calls)
         case TopKExec():

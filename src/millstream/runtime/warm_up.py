@@ -39,6 +39,7 @@ def warm_up(evaluator: Evaluator) -> None:
     NetOp(_SCHEMA).step(changes, 0)
     for keys in (("k",), ("i",), ("k", "i"), ()):
         AggregateOp(_SCHEMA, keys, _CALLS).step(arrivals, 0)
+    AggregateOp(_SCHEMA, ("k",), _CALLS, append_only=True).step(arrivals, 0)
     for key in ("k", "i"):
         join = JoinOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], Schema((*_SCHEMA, *_OTHER)), with_ends=True, most_ending=1 << 10)
         other = arrivals.with_rows(rows.rename_columns(list(_OTHER.names)))

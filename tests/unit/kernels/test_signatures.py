@@ -20,6 +20,7 @@ from millstream.kernels import (
     collected,
     comparison_keys,
     decimal_sum,
+    ends,
     extremes,
     float_sum,
     integer_sum,
@@ -52,7 +53,7 @@ from millstream.plan.window import RowsWindow
 from property.histories import no_input
 
 MODULES = (
-    asof_matching, bit_counts, code_table, collected, comparison_keys, decimal_sum, extremes, float_sum, integer_sum, interner,
+    asof_matching, bit_counts, code_table, collected, comparison_keys, decimal_sum, ends, extremes, float_sum, integer_sum, interner,
     join_lists, matched_copies, moments, multiplicity, netting, pair_keys, predicate_blocks, ranked_tree, ranks,
     row_lists, row_treap, slots,
 )  # fmt: skip
@@ -125,6 +126,16 @@ def index_and_trees(rows: pa.RecordBatch) -> None:
         assert tree.ask([2, 3], [60, 4]).count[0] > 0
 
 
+def aggregate(keys: tuple[str, ...], arrivals: SignedBatch, *, append_only: bool) -> None:
+    operator = AggregateOp(SCHEMA, keys, CALLS, append_only=append_only)
+    changes = operator.step(arrivals, 2)
+    saved = {name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) for name, array in operator.save().items()}
+    loaded = AggregateOp(SCHEMA, keys, CALLS, append_only=append_only)
+    loaded.load(saved)
+    assert loaded.contents(no_input).num_rows == operator.contents(no_input).num_rows > 0
+    NetOp(operator.schema).step(changes, 2)
+
+
 def use_every_kernel() -> None:
     for nulls in (False, True):
         for own in (False, True):
@@ -132,13 +143,8 @@ def use_every_kernel() -> None:
     for keys in [("k",), ("j",), ("k", "j"), ()]:
         for nulls in (False, True):
             for own in (False, True):
-                operator = AggregateOp(SCHEMA, keys, CALLS)
-                changes = operator.step(batch(nulls=nulls, own=own), 2)
-                saved = {name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) for name, array in operator.save().items()}
-                loaded = AggregateOp(SCHEMA, keys, CALLS)
-                loaded.load(saved)
-                assert loaded.contents(no_input).num_rows == operator.contents(no_input).num_rows > 0
-                NetOp(operator.schema).step(changes, 2)
+                for append_only in (False, True):
+                    aggregate(keys, batch(nulls=nulls, own=own), append_only=append_only)
     other = Schema(tuple(Field(f"other_{field.name}", field.type) for field in SCHEMA))
     for key in ("k", "j"):
         for nulls in (False, True):
@@ -165,7 +171,7 @@ def use_every_kernel() -> None:
                 loaded_window.load(window.save())
     several = {name: count for name, count in signatures().items() if count > 1}
     assert not several, several
-    assert "millstream.kernels.extremes.track_extremes" in signatures()
+    assert {"millstream.kernels.extremes.track_extremes", "millstream.kernels.ends.track_ends"} <= set(signatures())
 
 
 if __name__ == "__main__":

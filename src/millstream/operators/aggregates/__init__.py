@@ -18,6 +18,7 @@ from millstream.operators.aggregates.by_order import Beside, InTime, MaxByAgg, M
 from millstream.operators.aggregates.collect import CollectListAgg, CollectOrderedAgg, CollectSetAgg
 from millstream.operators.aggregates.count import CountAgg, CountRowsAgg
 from millstream.operators.aggregates.distinct import DistinctAgg
+from millstream.operators.aggregates.ends import Ends
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
 from millstream.operators.aggregates.mode import Occurrences
 from millstream.operators.aggregates.pairs import DistinctValues
@@ -33,17 +34,18 @@ S = TypeVar("S")
 _VARIANCES = frozenset(["var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 
 
-def aggregates_for(calls: tuple[AggregateCall, ...], schema: Schema) -> tuple[Aggregate, ...]:
-    """New accumulators for these calls over an input of this schema."""
-    maker = _Maker(schema)
+def aggregates_for(calls: tuple[AggregateCall, ...], schema: Schema, *, append_only: bool = False) -> tuple[Aggregate, ...]:
+    """New accumulators for these calls over an input of this schema; with `append_only` no row ever leaves it."""
+    maker = _Maker(schema, append_only=append_only)
     return tuple(map(maker.aggregate, calls))
 
 
 class _Maker:
     """Makes the aggregates of one operator, and what several of them share."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, append_only: bool) -> None:
         self._schema = schema
+        self._append_only = append_only
         self._shared: dict[tuple[Any, ...], Any] = {}
 
     def aggregate(self, call: AggregateCall) -> Aggregate:
@@ -55,7 +57,7 @@ class _Maker:
         if call.distinct:
             values, owner = self._share(("distinct", *call.columns), lambda: DistinctValues(types))
             # they see other values, so they share with one another only
-            inner, _ = self._share(("inside distinct", *call.columns), lambda: _Maker(self._schema))
+            inner, _ = self._share(("inside distinct", *call.columns), lambda: _Maker(self._schema, append_only=self._append_only))
             return DistinctAgg(inner.aggregate(replace(call, more=(), distinct=False)), values, owner=owner)
         made = _number(call, types[0]) or self._variance(call, types[0]) or self._ordered(call, types)
         if made is None:
@@ -75,7 +77,8 @@ class _Maker:
             return None
         match call.function:
             case "min" | "max":
-                extremes, owner = self._share(("extremes", call.argument), lambda: Extremes(SortKeys(types[0])))
+                kept: type[Ends] | type[Extremes] = Ends if self._append_only else Extremes
+                extremes, owner = self._share(("extremes", call.argument), lambda: kept(SortKeys(types[0])))
                 return (MinAgg if call.function == "min" else MaxAgg)(call.type, extremes, owner=owner)
             case "min_by" | "max_by" if is_sortable(types[1]):
                 beside, owner = self._share(("beside", *call.columns), lambda: Beside(types[0], types[1]))

@@ -17,7 +17,8 @@ from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.pair_keys import PairKeys
 from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.aggregates.aggregate import Changes, Values
-from millstream.operators.aggregates.min_max import Edges, Extremes
+from millstream.operators.aggregates.ends import Edges
+from millstream.operators.aggregates.min_max import Extremes
 from millstream.operators.aggregates.multisets import SharingAgg
 from millstream.operators.aggregates.pairs import Copies
 from millstream.operators.operator import Arrays, prefixed, without_prefix

@@ -1,7 +1,8 @@
 """MIN and MAX of anything that has an order, in Spark's order (NaN is the largest, strings go by bytes).
 
 Not invertible: when the least value leaves, the next one must be known.  So each group keeps its values
-in an ordered multiset, whose ends are known; MIN and MAX of the same column share it.
+in an ordered multiset, whose ends are known; MIN and MAX of the same column share it.  Where nothing ever leaves,
+the ends alone will do (ends.py).
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.extremes import NOT_NOTED, current_extremes, find_ends, track_extremes
 from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.aggregates.aggregate import Changes, Values, grown
+from millstream.operators.aggregates.ends import Edges, Ends
 from millstream.operators.aggregates.multisets import Multisets, SharingAgg
 from millstream.operators.operator import Arrays
-
-Edges = tuple[Ints, Ints, Bytes]
-"""Keys of the least and the greatest value, and whether there is any."""
 
 
 class Extremes(Multisets):
@@ -61,7 +60,7 @@ class Extremes(Multisets):
         find_ends(self._nodes, self._roots, self._ends)
 
 
-class _ExtremeAgg(SharingAgg[Extremes]):
+class _ExtremeAgg(SharingAgg[Extremes | Ends]):
     _greatest: bool
 
     def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:

@@ -15,7 +15,7 @@ from millstream.kernels import arrow_buffers
 from millstream.kernels.compiled import Ints
 from millstream.operators.aggregates.aggregate import Changes
 from millstream.operators.aggregates.by_order import Beside
-from millstream.operators.aggregates.min_max import Edges
+from millstream.operators.aggregates.ends import Edges
 from millstream.operators.aggregates.pairs import CopyNumbers
 from millstream.operators.operator import Arrays, prefixed, without_prefix
 

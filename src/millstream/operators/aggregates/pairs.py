@@ -74,9 +74,18 @@ class DistinctValues(Pairs):
 
     def _applied(self, changes: Changes, values: Sequence[pa.Array]) -> Bytes:
         counted = _all_present(values)
-        pairs, flips = self._encoded(changes.code, values), np.zeros(len(changes.code), np.uint8)
-        order = arrivals_first(changes.instant, changes.sign)
-        if not transitions(pairs, changes.sign, order, counted, self._counts, flips):
+        if len(counted) == 0 or counted.all():
+            return self._flipped(changes.instant, changes.code, changes.sign, values)
+        there, flips = np.flatnonzero(counted), np.zeros(len(changes.code), np.uint8)  # of FILTER most rows may be NULL
+        if len(there) == 0:
+            return flips
+        taken = [value.take(pa.array(there)) for value in values]
+        flips[there] = self._flipped(changes.instant[there], changes.code[there], changes.sign[there], taken)
+        return flips
+
+    def _flipped(self, instant: Instants, code: Ints, sign: Signs, values: Sequence[pa.Array]) -> Bytes:
+        pairs, flips = self._encoded(code, values), np.zeros(len(code), np.uint8)
+        if not transitions(pairs, frozen(sign), arrivals_first(frozen(instant), frozen(sign)), ALL_VALID, self._counts, flips):
             raise InternalError("a group was asked to give back a value that it never got")
         self._forget(pairs)
         return flips
