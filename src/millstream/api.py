@@ -498,7 +498,7 @@ class Database:
         self._engine.publish()
         self._statements.registrations.kick()
         self._statements.sinks.follow()
-        self._engine.maintain_if_due()
+        self._engine.let_upkeep_go_on()
 
     @contextmanager
     def _told_of_all_sources(self, stream: str) -> Iterator[None]:

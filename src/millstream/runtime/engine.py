@@ -36,6 +36,7 @@ from millstream.runtime.store_use import StoreUse
 from millstream.runtime.switching import after_switch, difference
 from millstream.runtime.tick import backlog
 from millstream.runtime.upkeep import Upkeep
+from millstream.runtime.upkeep_thread import UpkeepThread
 from millstream.state.changelog import Beginning, Changelog
 from millstream.state.location import Location
 
@@ -65,6 +66,7 @@ class Engine:
         self.shares_subplans = share_subplans
         self.rounds = Rounds(self.stands, runner, scheduler, share_windows=share_windows, share_subplans=share_subplans)
         self._upkeep = Upkeep(self.stands)
+        self._upkeep_thread = UpkeepThread(self._upkeep.is_due, self.maintain)
         self._beside = Beside(self.stands, self.rounds)
         self.families = Families(self, self.stands, self.rounds, on=share_selections)
         self._unused: list[weakref.finalize[[str], RunningQuery]] = []
@@ -346,6 +348,7 @@ class Engine:
     def close(self) -> None:
         """Snapshots, so that the next run starts where this one ends; then the results' tables."""
         self._beside.stop()
+        self._upkeep_thread.stop()
         with self.lock:
             running = [query for query in self.stands.running() if query.started and query.fed and not query.is_switching]
             stale = [query for query in running if query.snapshot is None or query.snapshot.at != query.at]
@@ -450,6 +453,10 @@ class Engine:
         """The same as `maintain`, now and then."""
         if self._upkeep.is_due():
             self.maintain()
+
+    def let_upkeep_go_on(self) -> None:
+        """The same, in a thread of its own; raises what went wrong there the last time."""
+        self._upkeep_thread.kick()
 
     def maintain(self) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""

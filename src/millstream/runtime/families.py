@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +63,7 @@ class Families:
         self._rounds = rounds
         self._on = on
         self._evaluator: Evaluator | None = None
+        self._evaluating = threading.Lock()  # changes come over with and without the lock of the database
         self._commons: dict[Key, RunningQuery] = {}
         self._broken: dict[Key, set[str]] = {}  # incarnations of those who could not run together: one of them is to blame
         self._not_before: dict[Key, Micros] = {}  # until then the log is too short
@@ -277,10 +279,11 @@ class Families:
 
     def _projected(self, rows: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
         found = rows.select([column for column, _ in selection.reads]).rename_columns([name for _, name in selection.reads])
-        for columns in selection.projections:
-            if self._evaluator is None:
-                self._evaluator = Evaluator()
-            found = self._evaluator.project(found, [(column.name, column.sql, column.type) for column in columns])
+        with self._evaluating:
+            for columns in selection.projections:
+                if self._evaluator is None:
+                    self._evaluator = Evaluator()
+                found = self._evaluator.project(found, [(column.name, column.sql, column.type) for column in columns])
         return found
 
     def contents(self, member: RunningQuery) -> pa.RecordBatch | None:

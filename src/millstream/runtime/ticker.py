@@ -51,11 +51,14 @@ class Ticker:
         if self._error is not None:
             raise self._error
 
-    def _tick(self) -> None:
+    def _tick(self) -> bool:
+        """Until nothing is due; where rows come faster than that, for no longer than all the others may wait.  True: there may be more."""
+        ends, more = time.monotonic() + _FOLLOW_S, False
         self._engine.streams.advance_idle()
-        while not self._stopping.is_set() and self._engine.tick() is not None:
-            pass
+        while not more and not self._stopping.is_set() and self._engine.tick() is not None:
+            more = time.monotonic() >= ends
         self._engine.let_others_go_on()
+        return more
 
     def _loop(self) -> None:
         assert self._interval_s is not None
@@ -64,9 +67,9 @@ class Ticker:
             while not self._stopping.is_set():
                 self._woken.wait(self._interval_s)
                 self._woken.clear()
-                began = time.monotonic()
+                began, more = time.monotonic(), False
                 try:
-                    self._tick()
+                    more = self._tick()
                     if time.monotonic() - followed > _FOLLOW_S:
                         self._follow()
                         followed = time.monotonic()
@@ -76,7 +79,10 @@ class Ticker:
                         log.error("a tick could not be done, trying again", extra={"reason": str(error)})
                     self._error = error
                     self._stopping.wait(_RETRY_S)
-                self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
+                if more:
+                    self._woken.set()
+                else:
+                    self._stopping.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         except MillstreamError as error:
             self._error = error
             log.error("the ticker stopped", extra={"reason": str(error)})

@@ -34,11 +34,14 @@ def warm_up(evaluator: Evaluator) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([1, 2]), pa.array([0.5, None])], schema=_SCHEMA.to_arrow())
     changes = SignedBatch(np.zeros(2, np.int64), np.array([-1, 1], np.int8), rows)
     arrivals = SignedBatch.arrivals(np.zeros(2, np.int64), rows)
+    departures = SignedBatch(np.ones(2, np.int64), np.full(2, -1, np.int8), rows)
     evaluator.mask(rows, '"i" > 0')
     split_by_bucket(bucket_of(hash_columns(rows.columns), 2), 2)
     NetOp(_SCHEMA).step(changes, 0)
     for keys in (("k",), ("i",), ("k", "i"), ()):
-        AggregateOp(_SCHEMA, keys, _CALLS).step(arrivals, 0)
+        aggregate = AggregateOp(_SCHEMA, keys, _CALLS)
+        aggregate.step(arrivals, 0)
+        aggregate.step(departures, 1)  # the first window that ends is not to wait either
     AggregateOp(_SCHEMA, ("k",), _CALLS, append_only=True).step(arrivals, 0)
     for key in ("k", "i"):
         join = JoinOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], Schema((*_SCHEMA, *_OTHER)), with_ends=True, most_ending=1 << 10)

@@ -32,7 +32,7 @@ from millstream.state.fault import fault_point
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
 from millstream.state.net_bag import expanded, netted
-from millstream.state.output_file import DIFF, INSTANT, OutputFile, output_columns, read_output, write_output
+from millstream.state.output_file import DIFF, INSTANT, OutputFile, in_order, merge_outputs, output_columns, read_output, write_output
 from millstream.state.retired_files import GRACE_S
 from millstream.state.timed_table import TimedTable
 
@@ -176,7 +176,7 @@ class Changelog:
         span = (after, up_to)
         parts = [read_output(self.directory, file, between=span) for file in sorted(found, key=_reading_order)]
         rows = pa.concat_tables(parts or [self._nothing()])
-        return self._as_declared(_in_order(_between(rows, after, up_to)))
+        return self._as_declared(in_order(_between(rows, after, up_to)))
 
     def read_some(self, since: Micros, until: Micros, most: int) -> tuple[pa.Table, Micros]:
         """The first changes in (since, until], at most so many unless one instant has more, and up to where they are all there are.
@@ -279,11 +279,11 @@ class Changelog:
             neighbours = list(span)
             sizes = [sum(file.bytes for file in segment) for segment in neighbours]
             for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
-                gone += self._merged(list(chain.from_iterable(neighbours[start:stop])))
+                gone += self._merged(neighbours[start:stop])
         return gone
 
-    def _merged(self, old: Sequence[OutputFile]) -> int:
-        new = self._merge(old)
+    def _merged(self, segments: Sequence[Sequence[OutputFile]]) -> int:
+        old, new = list(chain.from_iterable(segments)), merge_outputs(self.directory, segments)
         fault_point("changelog.merged")
         with self._lock:
             if not self._table.still_holds(old):
@@ -303,12 +303,6 @@ class Changelog:
 
     def close(self) -> None:
         self._table.close()
-
-    def _merge(self, files: Sequence[OutputFile]) -> OutputFile:
-        rows = _in_order(pa.concat_tables([read_output(self.directory, file) for file in files])).combine_chunks()
-        instant, sign = rows.column(INSTANT).cast(pa.int64()).to_numpy(), rows.column(DIFF).to_numpy()
-        batch = SignedBatch(instant, sign, _one_batch(rows.drop_columns([INSTANT, DIFF])))
-        return write_output(self.directory, [batch], self.columns)
 
     def _netted(self, files: Sequence[OutputFile], instant: Micros) -> list[OutputFile]:
         """The rows that these changes add up to, as arrivals at the instant."""
@@ -374,14 +368,6 @@ def _between(rows: pa.Table, after: Micros, up_to: Micros) -> pa.Table:
     if not rows.num_rows or (pc.min(instant).as_py() > after and pc.max(instant).as_py() <= up_to):
         return rows
     return rows.filter(pc.and_(pc.greater(instant, after), pc.less_equal(instant, up_to)))
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    """By (instant, diff); changes that are equal in both keep the order they stand in."""
-    key = rows.column(INSTANT).cast(pa.int64()).to_numpy() * 2 + (rows.column(DIFF).to_numpy() > 0)
-    if (key[1:] >= key[:-1]).all():
-        return rows
-    return rows.take(pa.array(np.argsort(key, kind="stable")))
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

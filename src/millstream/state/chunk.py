@@ -5,7 +5,7 @@ Nothing here knows the driver or a commit; these functions run anywhere that see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,17 +49,23 @@ def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucke
     """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     assert table.num_rows, "an empty chunk is not worth a file"
+    path, size = placed(directory, bucket, lambda folder: write_parquet(folder, table, statistics=(time_column, SEQ)))
+    min_ts, max_ts = _extremes(table, time_column)
+    min_seq, max_seq = _extremes(table, SEQ)
+    return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)
+
+
+def placed(directory: str | Path, bucket: int | None, write: Callable[[Path], tuple[str, int]]) -> tuple[str, int]:
+    """Path and size of what `write` leaves in the folder of this label, durable."""
     folder = "" if bucket is None else f"{BUCKET}={bucket}/"
     kind = Path(directory).parent.name
     fault_point("chunk.before_write", kind)
-    name, size = write_parquet(Path(directory, folder), table, statistics=(time_column, SEQ))
+    name, size = write(Path(directory, folder))
     path = folder + name
     with writing(Path(directory) / path):
         sync_file(Path(directory) / path)
     fault_point("chunk.after_write", kind)
-    min_ts, max_ts = _extremes(table, time_column)
-    min_seq, max_seq = _extremes(table, SEQ)
-    return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)
+    return path, size
 
 
 def read_chunk(directory: str | Path, info: ChunkInfo, columns: Sequence[str] | None = None, *, schema: Schema | None = None) -> pa.Table:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-
-from millstream.state.chunk import TS, ChunkInfo, read_chunk, write_chunk
+from millstream.state.chunk import SEQ, TS, ChunkInfo, placed, read_chunk
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
+from millstream.state.parquet_file import columns_with_nulls, merge_parquet
 
 
 def plan_compaction(
@@ -36,9 +34,14 @@ def plan_compaction(
 
 
 def merge_chunks(directory: str | Path, chunks: Sequence[ChunkInfo], *, time_column: str = TS) -> ChunkInfo:
-    """One new chunk with the rows of all, in arrival order; times and _seq stay as they are."""
-    in_order = sorted(chunks, key=lambda chunk: chunk.min_seq)
-    rows = pa.concat_tables([read_chunk(directory, chunk) for chunk in in_order])
-    merged = write_chunk(directory, rows, bucket=chunks[0].bucket, time_column=time_column)
-    # bounds of late chunks are those of the frontier, which only their commits know
-    return replace(merged, min_ts=min(chunk.min_ts for chunk in chunks), max_ts=max(chunk.max_ts for chunk in chunks))
+    """One new chunk with the rows of all, in arrival order; times and _seq stay as they are.  Memory is that of a row group."""
+    bucket = chunks[0].bucket
+    nulls = set[str]().union(*(columns_with_nulls(Path(directory) / chunk.path) for chunk in chunks))
+    parts = (read_chunk(directory, chunk) for chunk in sorted(chunks, key=lambda chunk: chunk.min_seq))
+    path, size = placed(directory, bucket, lambda folder: merge_parquet(folder, parts, nulls=nulls, statistics=(time_column, SEQ)))
+    rows = sum(chunk.rows for chunk in chunks)
+    # not from the rows: bounds of late chunks are those of the frontier, which only their commits know
+    min_ts, max_ts = min(chunk.min_ts for chunk in chunks), max(chunk.max_ts for chunk in chunks)
+    return ChunkInfo(
+        path, bucket, rows, size, min_ts, max_ts, min(chunk.min_seq for chunk in chunks), max(chunk.max_seq for chunk in chunks)
+    )

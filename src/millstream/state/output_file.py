@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from millstream.core.schema import TIMESTAMP
 from millstream.core.signed_batch import SignedBatch
 from millstream.state.atomic import sync_file, writing
 from millstream.state.fault import fault_point
-from millstream.state.parquet_file import read_parquet, write_parquet
+from millstream.state.parquet_file import columns_with_nulls, merge_parquet, read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
 INSTANT, DIFF = "instant", "diff"
@@ -64,6 +66,27 @@ def write_output(
     if sync:
         sync_outputs([Path(directory) / path])
     return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
+
+
+def merge_outputs(directory: str | Path, segments: Sequence[Sequence[OutputFile]]) -> OutputFile:
+    """One file with the changes of all, durable on return.  Segments stand in the order of time, and none reaches into another: memory is
+    that of the largest, or of a row group."""
+    files = list(chain.from_iterable(segments))
+    nulls = set[str]().union(*(columns_with_nulls(Path(directory) / file.path) for file in files))
+    parts = (in_order(pa.concat_tables([read_output(directory, file) for file in segment])) for segment in segments)
+    fault_point("output.before_write")
+    path, size = merge_parquet(Path(directory), parts, nulls=nulls, statistics=(INSTANT,))
+    sync_outputs([Path(directory) / path])
+    rows = sum(file.rows for file in files)
+    return OutputFile(path, None, rows, size, min(file.min_ts for file in files), max(file.max_ts for file in files))
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """By (instant, diff); changes that are equal in both keep the order they stand in."""
+    key = rows.column(INSTANT).cast(pa.int64()).to_numpy() * 2 + (rows.column(DIFF).to_numpy() > 0)
+    if (key[1:] >= key[:-1]).all():
+        return rows
+    return rows.take(pa.array(np.argsort(key, kind="stable")))
 
 
 def sync_outputs(paths: Sequence[Path]) -> None:

@@ -27,7 +27,9 @@ import os
 import re
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,14 +50,51 @@ def write_parquet(folder: Path, rows: pa.Table, *, statistics: Sequence[str] = (
     `statistics` names the columns whose minimum and maximum are worth keeping.  The name ends with the checksum of the file's footer.
     """
     disk = to_disk(rows)
+    nulls = {name for name, column in zip(disk.column_names, disk.columns, strict=True) if column.null_count}
+    return _written(folder, disk.schema, nulls, [disk], statistics)
+
+
+def merge_parquet(folder: Path, parts: Iterable[pa.Table], *, nulls: Collection[str], statistics: Sequence[str] = ()) -> tuple[str, int]:
+    """The same for rows of other files, which are never all in memory: parts come one after the other, at least one.
+
+    `nulls` are the columns that may have some (`columns_with_nulls`).
+    """
+    groups = _row_groups(parts)
+    first = next(groups)
+    return _written(folder, first.schema, nulls, chain([first], groups), statistics)
+
+
+def columns_with_nulls(path: Path) -> set[str]:
+    with _damage_told(path):
+        return {field.name for field in pq.read_schema(path) if field.nullable}
+
+
+def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, as many at a time as a row group has."""
+    waiting: list[pa.Table] = []
+    rows = 0
+    for part in parts:
+        waiting.append(part)
+        rows += part.num_rows
+        while rows >= _ROW_GROUP:
+            together = pa.concat_tables(waiting)
+            yield together.slice(0, _ROW_GROUP)
+            waiting, rows = [together.slice(_ROW_GROUP)], rows - _ROW_GROUP
+    if rows:
+        yield pa.concat_tables(waiting)
+
+
+def _written(
+    folder: Path, schema: pa.Schema, nulls: Collection[str], tables: Iterable[pa.Table], statistics: Sequence[str]
+) -> tuple[str, int]:  # fmt: skip
+    """A column without NULLs is written as one that has none: its definition levels would cost a third of the writing."""
+    levels = pa.schema([field.with_nullable(field.name in nulls) for field in schema])
     path = folder / f"{uuid.uuid4().hex}.parquet"
     try:
         with writing(path):
-            try:
-                _write(path, disk, statistics)
-            except FileNotFoundError:
-                folder.mkdir(parents=True, exist_ok=True)
-                _write(path, disk, statistics)
+            with _writer(path, levels, statistics) as writer:
+                for table in tables:
+                    writer.write_table(pa.Table.from_arrays(table.columns, schema=levels), row_group_size=_ROW_GROUP)
             name = f"{path.stem}-{_footer_sum(path):08x}.parquet"
             size = os.path.getsize(path)
             os.rename(path, folder / name)
@@ -65,18 +104,20 @@ def write_parquet(folder: Path, rows: pa.Table, *, statistics: Sequence[str] = (
         raise
 
 
-def _write(path: Path, rows: pa.Table, statistics: Sequence[str]) -> None:
-    pq.write_table(
-        _levels_only_where_needed(rows),
-        path,
-        compression={field.name: "none" if _is_delta_coded(field.type) else "lz4" for field in rows.schema},
-        use_dictionary=[field.name for field in rows.schema if _is_text(field.type)],
-        column_encoding={field.name: "DELTA_BINARY_PACKED" for field in rows.schema if _is_delta_coded(field.type)},
-        write_statistics=list(statistics),
-        write_page_checksum=True,
-        row_group_size=_ROW_GROUP,
-        store_schema=False,
-    )
+def _writer(path: Path, schema: pa.Schema, statistics: Sequence[str]) -> pq.ParquetWriter:
+    options = {
+        "compression": {field.name: "none" if _is_delta_coded(field.type) else "lz4" for field in schema},
+        "use_dictionary": [field.name for field in schema if _is_text(field.type)],
+        "column_encoding": {field.name: "DELTA_BINARY_PACKED" for field in schema if _is_delta_coded(field.type)},
+        "write_statistics": list(statistics),
+        "write_page_checksum": True,
+        "store_schema": False,
+    }
+    try:
+        return pq.ParquetWriter(path, schema, **options)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return pq.ParquetWriter(path, schema, **options)
 
 
 def _footer_sum(path: Path) -> int:
@@ -88,12 +129,6 @@ def _footer_sum(path: Path) -> int:
         return zlib.crc32(file.read())
 
 
-def _levels_only_where_needed(rows: pa.Table) -> pa.Table:
-    """A column without NULLs is written as one that has none: its definition levels would cost a third of the writing."""
-    fields = [field.with_nullable(column.null_count > 0) for field, column in zip(rows.schema, rows.columns, strict=True)]
-    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
-
-
 def read_parquet(
     path: Path, *, size: int, rows: int, columns: Sequence[str] | None = None, between: tuple[str, int, int] | None = None
 ) -> pa.Table:
@@ -101,7 +136,7 @@ def read_parquet(
 
     Of a large file, `between` leaves out row groups all of whose values in a column (with statistics) lie outside (low, high].
     """
-    try:
+    with _damage_told(path):
         if os.path.getsize(path) != size:
             raise DataDamaged(f'the file "{path}" has {os.path.getsize(path)} bytes, {size} were written', hint=_HINT)
         named = _FOOTER_SUM.search(path.name)
@@ -111,13 +146,19 @@ def read_parquet(
         groups = range(file.num_row_groups) if between is None else _groups_between(file.metadata, *between)
         table = file.read_row_groups(list(groups), columns=None if columns is None else list(columns), use_threads=False)
         table = _nullable(table if columns is None else table.select(list(columns)))
+    if file.metadata.num_rows != rows:
+        raise DataDamaged(f'the file "{path}" has {file.metadata.num_rows} rows, {rows} were written', hint=_HINT)
+    return table
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise DataDamaged(f'the file "{path}" is missing', hint=_HINT) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise DataDamaged(f'the file "{path}" is damaged: {error}', hint=_HINT) from error
-    if file.metadata.num_rows != rows:
-        raise DataDamaged(f'the file "{path}" has {file.metadata.num_rows} rows, {rows} were written', hint=_HINT)
-    return table
 
 
 _HINT = "Restore it from a backup; a file that Millstream named is never changed or removed by hand."

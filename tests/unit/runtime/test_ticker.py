@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from inline import InlineRunner
 from millstream.api import Database
 from millstream.core.errors import MillstreamError
+from millstream.runtime import ticker
+from millstream.runtime.engine import Engine
 from millstream.runtime.messages import StageResult, StageTask
 from millstream.state.location import Location
 
@@ -54,3 +57,27 @@ def test_a_ticker_that_stops_says_why(tmp_path: Path) -> None:
         db._ticker._thread.join(10)  # type: ignore[union-attr]
         with pytest.raises(MillstreamError, match="the cluster is gone"):
             db.check()
+
+
+def test_rows_that_never_end_do_not_keep_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results, sinks and streams that have gone quiet get their turn where something is always due."""
+    monkeypatch.setattr(ticker, "_FOLLOW_S", 0.05)
+    published, ticks = threading.Event(), []
+    with Database(Location.open(tmp_path, buckets=2), InlineRunner(), tick_interval=1e6) as db, monkeypatch.context() as busy:
+
+        def tick(self: Engine) -> object:
+            ticks.append(time.sleep(0.005))
+            return self
+
+        def publish(self: Engine) -> None:
+            if ticks:
+                published.set()
+
+        busy.setattr(Engine, "tick", tick)
+        busy.setattr(Engine, "publish", publish)
+        db._ticker.wake()
+        assert published.wait(10)
+        some = len(ticks)
+        time.sleep(0.3)
+        assert len(ticks) > some, "and ticks go on"
+        busy.undo()
