@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import signal
 import sys
@@ -28,7 +27,7 @@ from comparison.auctions import ALL_OF_THEM, ALL_TITLE, CHECK_EVENTS_A_SECOND, Q
 from comparison.data import FILE_ROWS, Data
 from comparison.measure import Run, RunFailed, measured
 from comparison.results import Outcome, keep, show
-from comparison.systems import System, systems
+from comparison.systems import System, environment, systems
 from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selections
 
 CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
@@ -107,9 +106,7 @@ class Bench:
         asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}, "one_file": one_file}
         told = str(answers) if answers else None
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, "answers": told, "scratch": str(scratch)}))
-        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path}
-        return measured([str(system.python), str(system.runner), str(job)], environment=environment, timeout=PATIENCE)
+        return measured([str(system.python), str(system.runner), str(job)], environment=environment(), timeout=PATIENCE)
 
 
 def _wall(run: Run) -> float:

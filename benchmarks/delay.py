@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 
 from comparison.data import FILE_ROWS, Data
 from comparison.measure import measured
 from comparison.results import kept
-from comparison.systems import systems
+from comparison.systems import environment, systems
 from comparison.workloads import WORKLOADS
 from report import goal, machine, write_table
 
@@ -31,6 +30,8 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(known))
     parser.add_argument("--seconds", type=float, default=15.0)
     arguments = parser.parse_args()
+    if unknown := sorted({*arguments.workloads} - {*known}):
+        parser.error(f"{unknown[0]}: one of {', '.join(known)}, once `millstream bench` has measured it")
     ours, rows, goals = systems()["millstream"], [], []
     for name in arguments.workloads or known:
         workload, pace = WORKLOADS[name], float(rates[name]) / 2  # type: ignore[arg-type]
@@ -41,8 +42,7 @@ def main() -> None:
             streams = {stream: [str(path) for path in paths] for stream, paths in files.items()}
             asked = {"window_s": workload.window_s, "slide_s": workload.slide_s, "scratch": work, "pace": pace}
             job.write_text(json.dumps({"workload": name, "streams": streams, **asked}))
-            environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-            run = measured([str(ours.python), str(ours.runner), str(job)], environment=environment, timeout=10 * arguments.seconds + 60)
+            run = measured([str(ours.python), str(ours.runner), str(job)], environment=environment(), timeout=10 * arguments.seconds + 60)
         p50, p99 = run.result["p50"], run.result["p99"]
         rows.append([name, f"{pace:,.0f}", f"{p50 * 1e3:,.0f}", f"{p99 * 1e3:,.0f}"])
         print(*rows[-1], sep="  ", flush=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import millstream
-from comparison.data import Data
+from comparison.data import FILE_ROWS, Data
 from comparison.results import kept
 from comparison.workloads import WORKLOADS, Workload
 from report import goal, machine, write_table
@@ -45,6 +45,10 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(known))
     parser.add_argument("--rows", type=int, default=5_000_000)
     arguments = parser.parse_args()
+    if unknown := sorted({*arguments.workloads} - {*known}):
+        parser.error(f"{unknown[0]}: one of {', '.join(known)}")
+    if arguments.rows <= 0 or arguments.rows % FILE_ROWS:
+        parser.error(f"--rows {arguments.rows}: a multiple of {FILE_ROWS:,}")
     cores, rates = os.cpu_count() or 1, kept()
     rows, goals = [], []
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as work:

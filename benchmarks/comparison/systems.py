@@ -62,6 +62,12 @@ class System:
         self._stamp.touch()
 
 
+def environment() -> dict[str, str]:
+    """Of a runner: what it imports of the benchmarks comes first."""
+    here = str(Path(__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
 def systems() -> dict[str, System]:
     """Millstream first, then the peers by name."""
     found = {path.parent.name: _system(path) for path in sorted(PEERS.glob("*/run.py"))}
