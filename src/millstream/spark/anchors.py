@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 
-from pyspark import RDD, SparkContext
-from pyspark.serializers import UTF8Deserializer
+from py4j.java_gateway import JavaObject
+from pyspark import SparkContext
 
 from millstream.spark.executors import Executors, assigned, executor_hosts, executor_ids, is_local
 
@@ -29,9 +29,9 @@ class Anchors:
         self._is_settled = self._is_local  # no executor has come or gone since buckets were given places
         self._moved_at = -REST_S
         self._places: dict[int, str] = {}
-        self._anchors: dict[int, RDD[str]] = {}
+        self._anchors: dict[int, JavaObject] = {}
 
-    def for_buckets(self, buckets: int) -> list[RDD[str]]:
+    def for_buckets(self, buckets: int) -> list[JavaObject]:
         """The anchors of buckets 0, 1, ...; those whose executor is gone have moved to another, and in time some to one that is new."""
         if not self._is_local:
             self._look()
@@ -61,11 +61,9 @@ class Anchors:
             self._executors = {executor: hosts[executor] for executor in ids if executor in hosts}
             self._is_settled = False
 
-    def _anchor(self, executor: str | None) -> RDD[str]:
+    def _anchor(self, executor: str | None) -> JavaObject:
         """Scala's `makeRDD` with preferences, which Python's context does not offer; the name is Spark's for "this executor"."""
         preferred = [] if executor is None else [f"executor_{self._executors[executor]}_{executor}"]
         seq = self._context._jvm.org.apache.spark.api.python.PythonUtils.toSeq
         partition = self._context._jvm.scala.Tuple2("", seq(preferred))
-        made = self._context._jsc.sc().makeRDD(seq([partition]), self._context._jsc.emptyRDD().classTag())
-        anchor: RDD[str] = RDD(made.toJavaRDD(), self._context, UTF8Deserializer())
-        return anchor
+        return self._context._jsc.sc().makeRDD(seq([partition]), self._context._jsc.emptyRDD().classTag())

@@ -12,10 +12,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from millstream.core.errors import ConfigInvalid, InternalError
@@ -29,6 +28,7 @@ from millstream.spark.executors import is_local
 from millstream.spark.jobs import Jobs
 from millstream.spark.lost_workers import run_around
 from millstream.spark.once import query_once
+from millstream.spark.python_job import PythonJobs, PythonTask
 from millstream.state.location import Location
 
 Task = TypeVar("Task")
@@ -49,6 +49,7 @@ class SparkRunner:
         self._anchors = Anchors(self._context)
         self._processes = BucketProcesses(str(self._context.applicationId))
         self._jobs = Jobs(self._context)
+        self._python = PythonJobs(self._context)
         self._tasks_at_once = tasks_at_once
         self._beside: SparkRunner | None = None
         self._soup: SparkRunner | None = None
@@ -125,29 +126,15 @@ class SparkRunner:
 
     def _collect(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
         anchors = self._anchors.for_buckets(1 + max(bucket for bucket, _ in tasks))
-        parts = []
-        for bucket, task in tasks:
-            part = anchors[bucket].mapPartitions(_Call(function, task))
-            part.ctx = _BucketContext(self._context, self._processes.name_of(bucket))
-            part._jrdd  # noqa: B018 - made now, with the environment of its bucket
-            part.ctx = self._context
-            parts.append(part)
-        answers: list[tuple[Process, Result]] = self._context.union(parts).collect()
+        calls = [
+            PythonTask(anchors[bucket], {_BUCKET_VARIABLE: self._processes.name_of(bucket)}, _Call(function, task))
+            for bucket, task in tasks
+        ]
+        answers: list[tuple[Process, Result]] = self._python.run(calls)
         for (bucket, _), (process, _) in zip(tasks, answers, strict=True):
             if self._processes.note(bucket, process):
                 log.info("the processes of a bucket took turns, it gets another", extra={"bucket": bucket})
         return [result for _, result in answers]
-
-
-class _BucketContext:
-    """The Spark context, but with an environment of the bucket's own: the context's is shared with whatever else the user runs."""
-
-    def __init__(self, context: SparkContext, name: str) -> None:
-        self._context = context
-        self.environment = {**context.environment, _BUCKET_VARIABLE: name}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
 
 
 class _Call(Generic[Task, Result]):
@@ -157,7 +144,7 @@ class _Call(Generic[Task, Result]):
         self._function = function
         self._task = task
 
-    def __call__(self, anchor: Iterable[str]) -> Iterator[tuple[Process, Result]]:
-        for _ in anchor:
+    def __call__(self, _: int, anchor: Iterable[str]) -> Iterator[tuple[Process, Result]]:
+        for _each in anchor:
             pass
         yield (socket.gethostname(), os.getpid()), self._function(self._task)
