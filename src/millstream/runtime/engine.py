@@ -39,6 +39,7 @@ from millstream.runtime.upkeep import Upkeep
 from millstream.runtime.upkeep_thread import UpkeepThread
 from millstream.state.changelog import Beginning, Changelog
 from millstream.state.location import Location
+from millstream.state.pace import AT_ONCE, Pace
 
 log = logging.getLogger(__name__)
 
@@ -458,13 +459,13 @@ class Engine:
         """The same, in a thread of its own; raises what went wrong there the last time."""
         self._upkeep_thread.kick()
 
-    def maintain(self) -> None:
+    def maintain(self, pace: Pace = AT_ONCE) -> None:
         """Keep the logs and the results in shape: old chunks go, small files are merged, replaced ones are deleted."""
         with self.lock:
             self.rounds.forget_dead()
             self.rounds.prune_records()
         self.families.bring_over()
-        self._upkeep.run()
+        self._upkeep.run(pace)
 
     # --- results
 

@@ -16,6 +16,7 @@ from millstream.core.instant import NEVER_BEFORE, UNITS, Micros
 from millstream.runtime.running_query import RunningQuery
 from millstream.runtime.standing import Standing
 from millstream.runtime.streams import OpenStream
+from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.snapshot import prune_snapshots
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Upkeep:
         self._done = self._standing.clock.seconds()
         return True
 
-    def run(self) -> None:
+    def run(self, pace: Pace = AT_ONCE) -> None:
         stands, self.has_run = self._standing, True
         with stands.lock:
             streams = [
@@ -61,13 +62,13 @@ class Upkeep:
         # merging reads and writes files: nobody has to wait for it
         for stream, bound, horizon in streams:
             with _damage_told(f'stream "{stream.entry.name}"', partial(self._is_dropped, stream)):
-                stream.log.compact(upto_seq=bound, span_us=_about_an_eighth(stream.frontier - horizon))
+                stream.log.compact(upto_seq=bound, span_us=_about_an_eighth(stream.frontier - horizon), pace=pace)
                 stream.log.vacuum()
         for query, bound, kept_from in results:
             with _damage_told(f'query "{query.name}"', partial(getattr, query, "dropped")):
                 query.changelog.fold(kept_from, query.followed_to, is_stream=query.is_stream)
                 span_us = None if query.retain_us is None else _about_an_eighth(query.retain_us)
-                query.changelog.compact(upto_seq=bound, horizon=kept_from, span_us=span_us)
+                query.changelog.compact(upto_seq=bound, horizon=kept_from, span_us=span_us, pace=pace)
                 query.changelog.vacuum()
 
     def prune_snapshots(self, query: RunningQuery) -> None:

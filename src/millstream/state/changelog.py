@@ -33,6 +33,7 @@ from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
 from millstream.state.net_bag import expanded, netted
 from millstream.state.output_file import DIFF, INSTANT, OutputFile, in_order, merge_outputs, output_columns, read_output, write_output
+from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.retired_files import GRACE_S
 from millstream.state.timed_table import TimedTable
 
@@ -265,6 +266,7 @@ class Changelog:
         small_bytes: int = SMALL_BYTES,
         target_bytes: int = TARGET_BYTES,
         fan_in: int = FAN_IN,
+        pace: Pace = AT_ONCE,
     ) -> int:
         """Merges small files of neighbouring ticks; returns how many files went.
 
@@ -279,11 +281,11 @@ class Changelog:
             neighbours = list(span)
             sizes = [sum(file.bytes for file in segment) for segment in neighbours]
             for start, stop in plan_merges(sizes, small_bytes=small_bytes, target_bytes=target_bytes, fan_in=fan_in):
-                gone += self._merged(neighbours[start:stop])
+                gone += self._merged(neighbours[start:stop], pace)
         return gone
 
-    def _merged(self, segments: Sequence[Sequence[OutputFile]]) -> int:
-        old, new = list(chain.from_iterable(segments)), merge_outputs(self.directory, segments)
+    def _merged(self, segments: Sequence[Sequence[OutputFile]], pace: Pace) -> int:
+        old, new = list(chain.from_iterable(segments)), merge_outputs(self.directory, segments, pace)
         fault_point("changelog.merged")
         with self._lock:
             if not self._table.still_holds(old):

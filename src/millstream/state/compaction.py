@@ -11,6 +11,7 @@ from pathlib import Path
 
 from millstream.state.chunk import SEQ, TS, ChunkInfo, placed, read_chunk
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES, plan_merges
+from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.parquet_file import columns_with_nulls, merge_parquet
 
 
@@ -33,11 +34,11 @@ def plan_compaction(
     ]
 
 
-def merge_chunks(directory: str | Path, chunks: Sequence[ChunkInfo], *, time_column: str = TS) -> ChunkInfo:
+def merge_chunks(directory: str | Path, chunks: Sequence[ChunkInfo], *, time_column: str = TS, pace: Pace = AT_ONCE) -> ChunkInfo:
     """One new chunk with the rows of all, in arrival order; times and _seq stay as they are.  Memory is that of a row group."""
     bucket = chunks[0].bucket
     nulls = set[str]().union(*(columns_with_nulls(Path(directory) / chunk.path) for chunk in chunks))
-    parts = (read_chunk(directory, chunk) for chunk in sorted(chunks, key=lambda chunk: chunk.min_seq))
+    parts = pace.over(read_chunk(directory, chunk) for chunk in sorted(chunks, key=lambda chunk: chunk.min_seq))
     path, size = placed(directory, bucket, lambda folder: merge_parquet(folder, parts, nulls=nulls, statistics=(time_column, SEQ)))
     rows = sum(chunk.rows for chunk in chunks)
     # not from the rows: bounds of late chunks are those of the frontier, which only their commits know

@@ -21,6 +21,7 @@ from millstream.core.schema import TIMESTAMP
 from millstream.core.signed_batch import SignedBatch
 from millstream.state.atomic import sync_file, writing
 from millstream.state.fault import fault_point
+from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.parquet_file import columns_with_nulls, merge_parquet, read_parquet, write_parquet
 from millstream.state.timed_file import TimedFile
 
@@ -68,12 +69,12 @@ def write_output(
     return OutputFile(path, None, len(rows), size, int(batches[0].instant[0]), int(batches[-1].instant[-1]))
 
 
-def merge_outputs(directory: str | Path, segments: Sequence[Sequence[OutputFile]]) -> OutputFile:
+def merge_outputs(directory: str | Path, segments: Sequence[Sequence[OutputFile]], pace: Pace = AT_ONCE) -> OutputFile:
     """One file with the changes of all, durable on return.  Segments stand in the order of time, and none reaches into another: memory is
     that of the largest, or of a row group."""
     files = list(chain.from_iterable(segments))
     nulls = set[str]().union(*(columns_with_nulls(Path(directory) / file.path) for file in files))
-    parts = (in_order(pa.concat_tables([read_output(directory, file) for file in segment])) for segment in segments)
+    parts = pace.over(in_order(pa.concat_tables([read_output(directory, file) for file in segment])) for segment in segments)
     fault_point("output.before_write")
     path, size = merge_parquet(Path(directory), parts, nulls=nulls, statistics=(INSTANT,))
     sync_outputs([Path(directory) / path])

@@ -31,6 +31,7 @@ from millstream.state.fault import fault_point
 from millstream.state.frontier import Frontier
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES
+from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.retired_files import GRACE_S
 from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
 from millstream.state.sequence import sequence_numbers
@@ -262,6 +263,7 @@ class StreamLog:
         small_bytes: int = SMALL_BYTES,
         target_bytes: int = TARGET_BYTES,
         fan_in: int = FAN_IN,
+        pace: Pace = AT_ONCE,
     ) -> int:
         """Merges small chunks; returns how many files went.  Rows, _ts and _seq stay; replaced files last for the grace period.
 
@@ -278,7 +280,7 @@ class StreamLog:
                 groups = plan_compaction(
                     settled, apart=apart, small_bytes=small_bytes // share, target_bytes=target_bytes // share, fan_in=fan_in
                 )
-            gone += sum(self._replaced(table, group, merge_chunks(table.directory, group)) for group in groups)
+            gone += sum(self._replaced(table, group, merge_chunks(table.directory, group, pace=pace)) for group in groups)
         return gone
 
     def _replaced(self, table: TimedTable[ChunkInfo], old: Sequence[ChunkInfo], new: ChunkInfo) -> int:

@@ -14,7 +14,9 @@ from millstream.api import Database
 from millstream.core.errors import MillstreamError, StorageFailed
 from millstream.runtime import ticker, upkeep
 from millstream.runtime.upkeep import Upkeep
+from millstream.runtime.upkeep_thread import UpkeepThread
 from millstream.state.location import Location
+from millstream.state.pace import Pace
 
 PATIENCE_S = 10.0
 
@@ -40,7 +42,7 @@ def wait_for(done: Callable[[], bool]) -> None:
 def test_ticks_do_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, may_end, runs = threading.Event(), threading.Event(), []
 
-    def run(self: Upkeep) -> None:
+    def run(self: Upkeep, _: Pace) -> None:
         runs.append(self)
         self.has_run = True
         began.set()
@@ -78,7 +80,7 @@ def test_the_files_are_in_order_afterwards(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("error", [StorageFailed("the disk is full"), RuntimeError("a bug")])
 def test_what_goes_wrong_in_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def run(self: Upkeep) -> None:
+    def run(self: Upkeep, _: Pace) -> None:
         raise error
 
     with monkeypatch.context() as broken, open_ticking(tmp_path) as db:
@@ -99,7 +101,7 @@ def test_what_goes_wrong_in_it_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_end_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = threading.Event(), threading.Event()
 
-    def run(self: Upkeep) -> None:
+    def run(self: Upkeep, _: Pace) -> None:
         self.has_run = True
         began.set()
         time.sleep(0.2)
@@ -112,3 +114,20 @@ def test_the_end_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     db.close()
     assert db._engine._upkeep_thread._thread is None
     assert ended.is_set()
+
+
+def test_it_rests_until_somebody_waits_for_it() -> None:
+    rested, done = threading.Event(), []
+
+    def run(pace: Pace) -> None:
+        for piece in pace.over(range(3)):
+            done.append(piece)
+            time.sleep(0.02)  # work, of which a rest of a minute and more comes
+            rested.set()
+
+    thread = UpkeepThread(lambda: True, run, rests=1e4)
+    thread.kick()
+    assert rested.wait(PATIENCE_S)
+    assert done == [0]
+    thread.stop()
+    assert done == [0, 1, 2], "no rest keeps a database from closing, and what was begun is done"
