@@ -48,6 +48,15 @@ class Answers:
             told, right = (f"SELECT * FROM ({each}) WHERE ts <= {last}" for each in (told, right))
         return self._unequal(f"SELECT {columns} FROM ({told})", f"SELECT {columns} FROM ({right})")
 
+    def differences_at_the_end(self, answer: Path) -> int:
+        """The same for the relation when the first stream has ended, of which the files of the last window are enough."""
+        columns, ended = (
+            self._relation_columns,
+            " UNION ALL ".join(f"SELECT epoch_us(max(ts)) FROM {each}" for each in self._workload.streams),
+        )
+        now = min(end for (end,) in self._database.sql(ended).fetchall())
+        return self._unequal(f"SELECT {columns} FROM read_parquet('{answer}')", f"SELECT {columns} FROM ({self._relation(now)})")
+
     def _differences_of_arrivals(self, told: str) -> int:
         """Each row that is wanted arrives once, when its time has come; the last ones are not final yet."""
         columns, right = self._right("selected")

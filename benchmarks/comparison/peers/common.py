@@ -23,6 +23,8 @@ class Job:
     slide_s: int
     string_keys: bool
     answers: str | None
+    last: str | None
+    """Where our answer at the end of a timed run goes, once the time is taken."""
     scratch: str
     """A directory for what it has to keep; to delete it is not its business."""
     batch_rows: int
@@ -53,6 +55,7 @@ def job(workloads: Iterable[str]) -> Job:
         slide_s=fields.get("slide_s", 60),
         string_keys=fields.get("string_keys", False),
         answers=fields.get("answers"),
+        last=fields.get("last"),
         scratch=fields["scratch"],
         batch_rows=fields.get("batch_rows", 100_000),
         selections=fields.get("selections", []),

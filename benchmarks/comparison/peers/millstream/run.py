@@ -58,6 +58,8 @@ def main() -> None:
         ended = perf_counter()
         if job.answers:
             pq.write_table(_answers(queries), job.answers)
+        if job.last:
+            pq.write_table(queries[0].result(), job.last)
         common.result(started, queries[0].stats()["changes"] if len(queries) == 1 else None, ended)
 
 
