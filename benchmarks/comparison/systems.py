@@ -24,6 +24,8 @@ class System:
     """The form of its answers, for each workload that it can express."""
     wants_one_file: bool
     """Of each stream, instead of many."""
+    is_paced: bool
+    """It can be given rows at a pace, and tells how long they waited."""
 
     @property
     def runner(self) -> Path:
@@ -79,4 +81,6 @@ def _system(runner: Path) -> System:
     assigned = [node for node in ast.parse(runner.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
     said = {target.id: node.value for node in assigned for target in node.targets if isinstance(target, ast.Name)}
     assert "WORKLOADS" in said, f"{runner} does not say WORKLOADS"
-    return System(runner.parent.name, dict(ast.literal_eval(said["WORKLOADS"])), wants_one_file="ONE_FILE" in said)
+    return System(
+        runner.parent.name, dict(ast.literal_eval(said["WORKLOADS"])), wants_one_file="ONE_FILE" in said, is_paced="PACED" in said
+    )

@@ -6,6 +6,7 @@ Only the standard library is needed, and pyarrow when answers are asked for.
 
 import json
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,19 @@ def paced(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[float, dict[str, Any
         while (early := due - perf_counter()) > 0:
             sleep(early)
         yield due, tables
+
+
+def due_together(rows: Iterable[dict[str, Any]]) -> Iterator[list[tuple[float, dict[str, Any]]]]:
+    """All slices that are due by now and were not yet, with their times; waits until there is one."""
+    started, waiting = perf_counter(), deque(enumerate(rows))
+    while waiting:
+        while (early := started + waiting[0][0] * SLICE - perf_counter()) > 0:
+            sleep(early)
+        now, due = perf_counter(), []
+        while waiting and started + waiting[0][0] * SLICE <= now:
+            number, tables = waiting.popleft()
+            due.append((started + number * SLICE, tables))
+        yield due
 
 
 def result(started: float, answers: int | None, ended: float | None = None, delays: Sequence[float] | None = None) -> None:

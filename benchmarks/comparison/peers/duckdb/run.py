@@ -25,6 +25,7 @@ from comparison.peers import common
 WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "files", "w4": "files", "w6": "selected", "w7": "files"}
 
 FILE_ROWS = 100_000
+PACED = True  # a batch is what has come meanwhile
 
 # $before and $now: the last instants of the batch before and of this one; {window} and {slide} are intervals
 QUERIES = {
@@ -95,6 +96,16 @@ def append_batches(db: duckdb.DuckDBPyConnection, job: common.Job) -> Iterator[N
             yield
 
 
+def append_when_due(db: duckdb.DuckDBPyConnection, job: common.Job, delays: list[float]) -> Iterator[None]:
+    """The same at a pace: all files that are due are a batch.  How long each has waited when its batch is answered goes to `delays`."""
+    for due in common.due_together(job.files()):
+        for stream in job.streams:
+            for _, paths in due:
+                db.execute(f"INSERT INTO {stream} {incoming(job, csv(job, stream, paths[stream]))}")
+        yield
+        delays += [perf_counter() - since for since, _ in due]
+
+
 def last_instants(db: duckdb.DuckDBPyConnection, job: common.Job) -> list[tuple[str]]:
     """Where to cut a file, over all streams, into batches."""
     instants = " UNION ALL ".join(f"SELECT ts FROM {stream}_file" for stream in job.streams)
@@ -127,8 +138,8 @@ def main() -> None:
         create_wanted(db, job)
     instant = "last" if job.workload == "w2" else "ts"
     newest = " UNION ALL ".join(f"SELECT max({instant}) AS last FROM {stream}" for stream in job.streams)
-    before, answers, kept = "1970-01-01", 0, []
-    for batch, _ in enumerate(append_batches(db, job)):
+    before, answers, kept, delays = "1970-01-01", 0, [], []
+    for batch, _ in enumerate(append_when_due(db, job, delays) if job.pace else append_batches(db, job)):
         ((now,),) = db.execute(f"SELECT max(last)::VARCHAR FROM ({newest})").fetchall()
         # rows of w1 and w2 ask about windows that end within the batch, and w6 about the batch
         oldest = before if job.workload in ("w1", "w2", "w6") else now
@@ -143,7 +154,7 @@ def main() -> None:
     ended = perf_counter()
     if job.answers:
         common.write_answers(job.answers, kept)
-    common.result(started, answers, ended)
+    common.result(started, answers, ended, delays or None)
 
 
 main()

@@ -40,6 +40,7 @@ KEYS = {
 }
 """Of the streams of Nexmark: by which each is split as it comes in, for a query that joins or groups by it."""
 
+PACED = True
 TICK = 0.05
 """Where the delay is measured: ticks come as soon as there are rows, and no more often than this."""
 

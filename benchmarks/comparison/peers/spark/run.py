@@ -21,9 +21,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -42,6 +44,8 @@ WORKLOADS = {
 # Spark sends 0 to one of two partitions and 2 to the other
 BUCKETS = [0, 2]
 FILES_A_TRIGGER = 10
+PACED = True  # with triggers one after the other, each of what has come
+FIRST_SLICES = 20  # before the pace counts: until then it compiles
 BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 FAR_AWAY = "2100-01-01 00:00:00.000"
 
@@ -56,8 +60,14 @@ def main() -> None:
             link_in_time_order(job, Path(work))
             answers = auctions.QUERIES[job.workload]({name: events(spark, job, work, name) for name in job.streams})
         else:
-            copy_in_time_order(job, Path(work))
+            copy_in_time_order(job, Path(work, "coming") if job.pace else Path(work))
+            for name in job.streams:
+                Path(work, name).mkdir(exist_ok=True)
             answers = globals()[job.workload](spark, job, work)
+        if job.pace:
+            common.result(started, None, delays=delays(answers, job, Path(work)))
+            spark.stop()
+            return
         kept = run(answers, job, work)
         ended = perf_counter()
         if job.answers:
@@ -81,6 +91,7 @@ def session(work: str) -> SparkSession:
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
     # of the Python workers
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -94,9 +105,9 @@ def copy_in_time_order(job: common.Job, work: Path) -> None:
     """Spark takes the files of a folder in the order of their times of change."""
     for number, (stream, paths) in enumerate(job.streams.items(), start=1):
         folder = work / stream
-        folder.mkdir()
+        folder.mkdir(parents=True)
         copies = [Path(shutil.copyfile(path, folder / f"{position:06d}.csv")) for position, path in enumerate(paths)]
-        if job.workload in ("w3", "w4"):
+        if job.workload in ("w3", "w4") and not job.pace:
             copies.append(folder / "last.csv")
             # a key of its own for each stream, so that nothing joins
             columns = [FAR_AWAY, f"-{number}", "0", "0"] if (job.workload, stream) == ("w3", "a") else [FAR_AWAY, f"-{number}", "0"]
@@ -130,12 +141,44 @@ def run(answers: DataFrame, job: common.Job, work: str) -> list[pa.Table]:
     return kept
 
 
+def delays(answers: DataFrame, job: common.Job, work: Path) -> list[float]:
+    """Seconds from when a slice is due to the end of the trigger that took it: by then what it changes is told, or kept for later."""
+    writer = answers.writeStream.outputMode("append").option("checkpointLocation", f"{work}/checkpoint").trigger(processingTime="0 seconds")
+    query = writer.format("noop").start()
+    slices = [{name: work / "coming" / name / f"{number:06d}.csv" for name in job.streams} for number in range(len(list(job.files())))]
+
+    def come(paths: dict[str, Path]) -> None:
+        for name, path in paths.items():
+            os.utime(path)  # the time of the move does not count, and it takes them by time
+            path.rename(work / name / path.name)
+
+    for paths in slices[:FIRST_SLICES]:
+        come(paths)
+    query.processAllAvailable()
+    first, since_epoch, dues = len(query.recentProgress), time() - perf_counter(), []
+    for due, paths in common.paced(slices[FIRST_SLICES:]):
+        come(paths)
+        dues.append(due + since_epoch)
+    query.processAllAvailable()
+    triggers = query.recentProgress[first:]
+    taken = np.cumsum([trigger.numInputRows for trigger in triggers])
+    starts = [datetime.fromisoformat(trigger.timestamp).timestamp() for trigger in triggers]
+    ends = [start + trigger.durationMs["triggerExecution"] / 1e3 for start, trigger in zip(starts, triggers, strict=True)]
+    upto = np.arange(1, len(dues) + 1) * (taken[-1] / len(dues))
+    return [ends[place] - due for place, due in zip(np.searchsorted(taken, upto - 0.5), dues, strict=True)]
+
+
+def files_a_trigger(job: common.Job) -> int:
+    """At a pace, all that has come: such files are small."""
+    return 10_000 if job.pace else FILES_A_TRIGGER
+
+
 def stream(spark: SparkSession, job: common.Job, work: str, name: str) -> DataFrame:
     """The rows of a stream, its columns named after it."""
     key = "STRING" if job.string_keys else "BIGINT"
     grp = f"{name}_grp BIGINT, " if (job.workload, name) == ("w3", "a") else ""
     schema = f"{name}_ts TIMESTAMP, {name}_key {key}, {grp}{name}_value BIGINT"
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_A_TRIGGER).csv(f"{work}/{name}")
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", files_a_trigger(job)).csv(f"{work}/{name}")
     return rows.withWatermark(f"{name}_ts", "0 seconds")
 
 
@@ -148,7 +191,9 @@ def events(spark: SparkSession, job: common.Job, work: str, name: str) -> DataFr
 
 def w1(spark: SparkSession, job: common.Job, work: str) -> DataFrame:
     key_type = "STRING" if job.string_keys else "BIGINT"
-    files = spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFilesPerTrigger", FILES_A_TRIGGER).load(f"{work}/events")
+    files = (
+        spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFilesPerTrigger", files_a_trigger(job)).load(f"{work}/events")
+    )
     buckets = files.select("path", "content").mapInArrow(bucketed(string_keys=job.string_keys), "bucket INT, path STRING, rows BINARY")
     return buckets.groupBy("bucket").applyInPandasWithState(
         sliding(job.window_s * 1_000_000),
