@@ -63,7 +63,7 @@ def test_a_run_in_which_it_was_done_does_not_do_it_again(tmp_path: Path, monkeyp
     done = []
     with open_inline(tmp_path) as db:
         db._engine.maintain()
-        monkeypatch.setattr(type(db._engine._upkeep), "run", lambda self: done.append(self))
+        monkeypatch.setattr(type(db._engine._upkeep), "run", lambda self, _: done.append(self))
     assert not done
     with open_inline(tmp_path):
         pass
