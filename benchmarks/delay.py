@@ -5,7 +5,7 @@ which it is due to the moment at which its effect is there: of ours, from the ca
 changes are final; of Spark, to the end of the trigger that took its files; of DuckDB, to the answer of the batch that it is in.  The first
 quarter of the time does not count.  The rates are those that `millstream bench` has measured.
 
-    python benchmarks/delay.py [w1 w2 ...] [--peer spark] [--seconds 15]
+    python benchmarks/delay.py [w1 w2 ...] [--peer spark] [--seconds 25]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     known = [name for name, each in WORKLOADS.items() if rates.get((name, "millstream")) and "{condition}" not in each.sql]
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(known))
     parser.add_argument("--peer", action="append", choices=list(paced), help="only these; Millstream always runs")
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seconds", type=float, default=25.0)
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.workloads} - {*known}):
         parser.error(f"{unknown[0]}: one of {', '.join(known)}, once `millstream bench` has measured it")
