@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 
 RESTS = 8.0
 """Times what a piece of work has taken.  With two streams of 370,000 rows/s each in slices of 50 ms, merging took a core for 2.2 of 10
-seconds, in which ticks took up to 600 ms instead of 130.  With rests of 3 times the 99th percentile of the delay was 1.0 s, of 8 times 0.7 s."""
+seconds, in which ticks took up to 600 ms instead of 130.  With rests of 3 times the 99th percentile of the delay was 1.0 s, with 8 times
+0.7 s."""
 
 
 class UpkeepThread:
