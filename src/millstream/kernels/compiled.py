@@ -146,6 +146,29 @@ def move(typing_context: Any, base: Any, source: Any, target: Any, count: Any) -
 
 
 @intrinsic
+def copied_32(typing_context: Any, source: Any, at: Any, target: Any, to: Any, one: Any, other: Any) -> Any:
+    """copied_32(source, at, target, to, one, other): copies 32 bytes; the n-th bit says whether the n-th of them is one of these two."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        source, at, target, to, *wanted = args
+        bytes_32 = ir.VectorType(ir.IntType(8), 32)
+
+        def place(base: Any, at: Any) -> Any:
+            return builder.bitcast(_place(builder, base, at, 8), bytes_32.as_pointer())
+
+        values = builder.load(place(source, at), align=1, typ=bytes_32)
+        builder.store(values, place(target, to), align=1)
+        found = ir.Constant(ir.VectorType(ir.IntType(1), 32), [0] * 32)
+        for byte in wanted:
+            lane = builder.insert_element(ir.Constant(bytes_32, ir.Undefined), builder.trunc(byte, ir.IntType(8)), ir.IntType(32)(0))
+            everywhere = builder.shuffle_vector(lane, lane, ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32))
+            found = builder.or_(found, builder.icmp_unsigned("==", values, everywhere))
+        return builder.zext(builder.bitcast(found, ir.IntType(32)), ir.IntType(64))
+
+    return types.uint64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def count_less(typing_context: Any, base: Any, at: Any, first: Any, stop: Any, word: Any) -> Any:
     """count_less(base, at, first, stop, word): how many of the int64 from at + first up to at + stop are less than the word.
 

@@ -1,7 +1,8 @@
 """CSV files as rows of a stream, and the records that do not fit as dead letters with their lines.
 
-A file is first read as a whole, and if that fails once more with its times as text, which are then read here (csv_times.py).  Only if
-that fails too, or a row holds what the stream does not take, is it cut into records.  Those that pyarrow does not take are found by
+A file that is plain in every cell is read by a kernel (csv_plain.py), any other one as a whole by pyarrow, and if that fails once more
+with its times as text, which are then read here (csv_times.py).  Only if that fails too, or a row holds what the stream does not take,
+is it cut into records.  Those that pyarrow does not take are found by
 halving, and among few by what it says of the first.  So a good file costs nothing more, and a cell means the same on each way.
 
 A quote that is never closed spoils its own line only.  One that some later quote closes makes one record of what lies between,
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,7 @@ import pyarrow.csv
 from millstream.core.errors import ColumnNotFound, did_you_mean
 from millstream.core.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_name
 from millstream.core.value_ranges import widened
+from millstream.runtime.csv_plain import plain_table
 from millstream.runtime.csv_times import SHORT_FORMS, instants_of
 from millstream.runtime.dead_letters import DeadLetter, Part
 from millstream.runtime.row_times import RowTimes
@@ -53,16 +56,24 @@ class CsvReader:
     null_value: str = ""
 
     def read(self, path: str, times: RowTimes) -> Part:
-        for times_as_text in (False, True):
-            try:
-                parsed = self._parsed(path, None if self.header else self.schema.names, _BLOCK_BYTES, times_as_text=times_as_text)
-            except (pa.ArrowInvalid, pa.ArrowKeyError):  # the latter: a column that the header does not have
-                continue
+        parsed = self._plain(path)
+        if parsed is None:
+            parsed = self._whole(path)
+        if parsed is not None:
             table, untaken = self._taken(parsed, times)
             if not untaken:
-                return Part(table)
-            break  # the table does not know which line a row stood on
+                return Part(table)  # else: the table does not know which line a row stood on
         return self._record_by_record(path, times)
+
+    def _plain(self, path: str) -> pa.Table | None:
+        return None if self.null_value else plain_table(path, self.schema, header=self.header, delimiter=self.delimiter)
+
+    def _whole(self, path: str) -> pa.Table | None:
+        for times_as_text in (False, True):
+            # a column that the header does not have is a KeyError
+            with suppress(pa.ArrowInvalid, pa.ArrowKeyError):
+                return self._parsed(path, None if self.header else self.schema.names, _BLOCK_BYTES, times_as_text=times_as_text)
+        return None
 
     def table(self, source: str | pa.BufferReader) -> pa.Table:
         """All rows, or pyarrow's error for the first that does not fit."""
