@@ -1,4 +1,4 @@
-"""To look for least and greatest values in each bucket first, before changes travel, changes no answer."""
+"""To look for least and greatest values in each bucket first, before changes travel, or without making pairs, changes no answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inline import InlineRunner, open_inline
 from millstream.api import Database
-from millstream.plan.physical import AggregateExec
+from millstream.plan.physical import AggregateExec, PairExtremesExec
 from property.examples import examples
 
 STREAMS = """
@@ -24,6 +24,7 @@ PAIRS = "a [RANGE {w} SECONDS] AS a JOIN b [{v}] AS b ON a.k = b.k"
 SHAPES = [
     "SELECT a.g, max(b.v) AS hi FROM {} GROUP BY a.g",
     "SELECT a.g, min(b.v) AS lo, max(a.x) AS hi, max(b.t) AS last FROM {} GROUP BY a.g",
+    "SELECT b.v, b.t, min(a.ts) AS first, max(b.v) AS same FROM {} GROUP BY b.t, b.v",
     "SELECT max(b.v) AS hi, min(a.ts) AS first FROM {}",
     "SELECT a.g, b.t, min(a.x) AS lo FROM {} GROUP BY a.g, b.t HAVING min(a.x) > 0 OR min(a.x) IS NULL",
     "SELECT max(n) AS most FROM (SELECT a.k, count(*) AS n FROM {} GROUP BY a.k)",
@@ -50,19 +51,19 @@ def _bag(rows: list[dict[str, Any]]) -> Counter[Any]:
 
 def _has_parts(db: Database) -> bool:
     *sent, _ = db._engine.queries["q"].plan.fragments
-    return any(isinstance(fragment.root, AggregateExec) for fragment in sent)
+    return any(isinstance(fragment.root, AggregateExec | PairExtremesExec) for fragment in sent)
 
 
 @settings(max_examples=examples(30))
 @given(query=QUERY, pieces=PIECES, buckets=st.sampled_from([1, 2, 3, 3]), reopened=st.booleans())
 def test_in_each_bucket_first_or_not(query: str, pieces: list[tuple[list[Any], list[Any]]], buckets: int, reopened: bool) -> None:
     found = []
-    for off in ((), ("extremes_before_exchange",)):
+    for off in ((), ("extremes_before_exchange",), ("extremes_of_pairs",)):
         with tempfile.TemporaryDirectory() as path:
             db = open_inline(path, buckets=buckets, runner=InlineRunner(rows_a_step=4), rules_off=off)
             db.execute(STREAMS)
             db.execute(f"CREATE QUERY q AS {query}")
-            assert _has_parts(db) == (not off)
+            assert _has_parts(db) == ("extremes_before_exchange" not in off)
             now = 0
             for piece in pieces:
                 for stream, rows in zip("ab", piece, strict=True):
@@ -76,4 +77,4 @@ def test_in_each_bucket_first_or_not(query: str, pieces: list[tuple[list[Any], l
             db.flush()
             found.append((_bag(db.query("q").changes().to_pylist()), db.query("q").frontier))
             db.close()
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]

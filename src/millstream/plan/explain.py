@@ -47,7 +47,9 @@ from millstream.plan.physical import (
     NegateExec,
     NetExec,
     OverExec,
+    PairExtremesExec,
     PhysicalPlan,
+    ProductSumsExec,
     ProjectExec,
     ReceiveExec,
     RepeatExec,
@@ -162,6 +164,12 @@ def describe(node: Exec) -> str:
             ends = f", pairs end {node.ends}" if node.ends is not None else ""
             gives = f", gives {', '.join(node.gives)}" if node.gives is not None else ""
             return f"Join {_keys(node.keys)}{ends}{gives}, holds the rows of both sides"
+        case PairExtremesExec():
+            calls = ", ".join(map(str, node.calls))
+            return f"Extremes of pairs {_keys(node.keys)}, by ({', '.join(node.groups)}): {calls}, holds the rows of both sides"
+        case ProductSumsExec():
+            keys = " and ".join(" = ".join(names) for names in zip(*node.keys, strict=True))
+            return f"Sums of products on {keys}: {', '.join(map(str, node.calls)) or 'distinct'}, holds one row per key"
         case AsOfJoinExec():
             return f"{_asof(node)}, holds the rows of both sides in order"
         case ThresholdExec():

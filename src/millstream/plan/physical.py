@@ -226,6 +226,41 @@ class JoinExec:
 
 
 @dataclass(frozen=True)
+class PairExtremesExec:
+    """MIN and MAX over the pairs of a join, by columns of its left side; rows of both sides say when they end."""
+
+    left: Exec
+    right: Exec
+    keys: tuple[JoinKey, ...]
+    groups: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]  # over columns of either side
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class ProductCall:
+    """A count, or a sum, of a column of one of several sides; of no side: a count of rows."""
+
+    function: str
+    side: int
+    column: str
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.column or '*'})"
+
+
+@dataclass(frozen=True)
+class ProductSumsExec:
+    """Counts and sums by the key of a join of several sides, over all combinations of their rows."""
+
+    inputs: tuple[Exec, ...]
+    keys: tuple[tuple[str, ...], ...]  # of each side; those at the same place are equal, and the schema begins with them
+    calls: tuple[ProductCall, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class AsOfJoinExec:
     left: Exec
     right: Exec
@@ -316,6 +351,8 @@ Exec = (
     | OverExec
     | TopKExec
     | JoinExec
+    | PairExtremesExec
+    | ProductSumsExec
     | AsOfJoinExec
     | ThresholdExec
     | UnionExec
@@ -364,9 +401,9 @@ def inputs(node: Exec) -> tuple[Exec, ...]:
     match node:
         case SourceExec() | ReceiveExec():
             return ()
-        case JoinExec() | AsOfJoinExec() | ThresholdExec():
+        case JoinExec() | PairExtremesExec() | AsOfJoinExec() | ThresholdExec():
             return (node.left, node.right)
-        case UnionExec() | SetOperationExec():
+        case UnionExec() | SetOperationExec() | ProductSumsExec():
             return node.inputs
         case RStreamExec():
             return (node.input, *node.moments)
@@ -462,9 +499,9 @@ def keeps_contents(node: Exec) -> bool:
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
-        case ExpireExec() | SetOperationExec():
+        case ExpireExec() | SetOperationExec() | ProductSumsExec():
             return False
-        case OverExec() | TopKExec() | AsOfJoinExec() | ThresholdExec():
+        case OverExec() | TopKExec() | PairExtremesExec() | AsOfJoinExec() | ThresholdExec():
             return False
         case _:
             return keeps_contents(node.input)

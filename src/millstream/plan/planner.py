@@ -79,9 +79,12 @@ from millstream.plan.physical import (
     WindowExec,
     receives,
 )
-from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
+from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes, moves_by_panes
+from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.extremes_before_exchange import extremes_before_exchange
+from millstream.plan.rules.extremes_of_pairs import extremes_of_pairs
 from millstream.plan.rules.prune_columns import prune_columns
+from millstream.plan.rules.sums_of_products import sums_of_products
 from millstream.plan.sort_key_sql import sort_key_sql
 from millstream.plan.window import RowsWindow
 
@@ -119,6 +122,8 @@ class _Planner:
         self.partition_by = partition_by
         self._by_panes = aggregate_by_panes.__name__ not in rules_off
         self._extremes_first = extremes_before_exchange.__name__ not in rules_off
+        self._of_pairs = extremes_of_pairs.__name__ not in rules_off
+        self._of_products = sums_of_products.__name__ not in rules_off
         self._ends = _ENDS[expiry]
         # who learns the time from arrivals must see all of them, or answers would depend on the number of buckets
         self._by_input = expiry == "input_triggered"
@@ -193,7 +198,13 @@ class _Planner:
         spread = below.distribution if plan.keys else Single()
         whole = AggregateExec(below.node, plan.keys, calls, plan.schema, below.append_only)
         node = aggregate_by_panes(whole) if self._by_panes else whole
-        return _Placed(node, spread, netted=isinstance(node, AggregateExec), append_only=False)
+        netted = isinstance(node, AggregateExec)
+        return _Placed(self._aggregated(node) if node is whole else node, spread, netted=netted, append_only=False)
+
+    def _aggregated(self, whole: AggregateExec) -> Exec:
+        """Without a join below it, where that can be."""
+        node = extremes_of_pairs(whole) if self._of_pairs else whole
+        return sums_of_products(whole) if node is whole and self._of_products else node
 
     def _met_for_calls(self, placed: _Placed, plan: Aggregate) -> tuple[_Placed, tuple[AggregateCall, ...]]:
         """Groups in one bucket each, and what to call there."""
@@ -204,7 +215,7 @@ class _Planner:
         calls = extremes_before_exchange(of_each_bucket) if self._extremes_first else None
         if calls is None:
             return self._meet(placed, plan.keys), plan.calls
-        return self._meet(_Placed(of_each_bucket, Anywhere(), netted=True, append_only=False), plan.keys), calls
+        return self._meet(_Placed(self._aggregated(of_each_bucket), Anywhere(), netted=True, append_only=False), plan.keys), calls
 
     def _over(self, plan: Over) -> _Placed:
         below = self._meet(self._place(plan.input), plan.partition_by)
@@ -291,10 +302,15 @@ class _Planner:
         below = self._gathered(self._place(plan.input))
         moments: list[Exec] = []
         for part in plan.moved_by:
-            node = self._gathered(self._place(_narrowed(part)) if isinstance(part, Window) else self._net(self._place(part))).node
+            node = self._gathered(self._moves(part) if isinstance(part, Window) else self._net(self._place(part))).node
             if node not in moments:  # a join may need one side several times
                 moments.append(node)
         return _Placed(RStreamExec(below.node, tuple(moments), plan.schema), Single(), netted=True, append_only=True)
+
+    def _moves(self, window: Window) -> _Placed:
+        """What moves when the window does."""
+        placed = self._place(_narrowed(window))
+        return replace(placed, node=moves_by_panes(placed.node)) if self._by_panes else placed
 
     def _net(self, placed: _Placed) -> _Placed:
         if placed.netted:
@@ -411,7 +427,7 @@ def _narrowed(window: Window) -> Plan:
     """The window with as few columns as it can do with: only its moves count."""
     keys = window.spec.partition_by if isinstance(window.spec, RowsWindow) else ()
     kept = dict.fromkeys(keys) or window.schema.names[:1]
-    return prune_columns(Project(window, tuple(Named(name, column(name, window.schema[name].type)) for name in kept)))
+    return drop_idle_projects(prune_columns(Project(window, tuple(Named(name, column(name, window.schema[name].type)) for name in kept))))
 
 
 def _hashable(type_: pa.DataType) -> bool:

@@ -9,8 +9,10 @@ from millstream.plan.rules.aggregate_by_panes import aggregate_by_panes
 from millstream.plan.rules.drop_idle_projects import drop_idle_projects
 from millstream.plan.rules.drop_padded_rows import drop_padded_rows
 from millstream.plan.rules.extremes_before_exchange import extremes_before_exchange
+from millstream.plan.rules.extremes_of_pairs import extremes_of_pairs
 from millstream.plan.rules.fold_constants import fold_constants
 from millstream.plan.rules.follow_threshold import follow_threshold
+from millstream.plan.rules.join_by_equality import join_by_equality
 from millstream.plan.rules.keep_first_rows import keep_first_rows
 from millstream.plan.rules.merge_filters import merge_filters
 from millstream.plan.rules.merge_projects import merge_projects
@@ -21,6 +23,7 @@ from millstream.plan.rules.push_filter_below_project import push_filter_below_pr
 from millstream.plan.rules.push_filter_below_union import push_filter_below_union
 from millstream.plan.rules.push_filter_below_window import push_filter_below_window
 from millstream.plan.rules.push_project_below_window import push_project_below_window
+from millstream.plan.rules.sums_of_products import sums_of_products
 
 Rule = Callable[[Plan], Plan]
 
@@ -32,6 +35,7 @@ NODE_RULES: tuple[Rule, ...] = (
     push_filter_below_aggregate,
     keep_first_rows,
     push_filter_below_join,
+    join_by_equality,
     follow_threshold,
     push_filter_below_window,
     push_project_below_window,
@@ -43,8 +47,10 @@ NODE_RULES: tuple[Rule, ...] = (
 PLAN_RULES: tuple[Rule, ...] = (prune_columns, drop_idle_projects)
 """In order, over the whole plan, after the others; then everything once more."""
 
-RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RULES, aggregate_by_panes, extremes_before_exchange))
-"""All that can be switched off; the last two are the planner's."""
+_PLANNERS = (aggregate_by_panes, extremes_before_exchange, extremes_of_pairs, sums_of_products)
+
+RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RULES, *_PLANNERS))
+"""All that can be switched off; the last are the planner's."""
 
 
 def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:

@@ -25,6 +25,8 @@ from millstream.operators.join import JoinOp
 from millstream.operators.match import MatchOp
 from millstream.operators.net import netted
 from millstream.operators.operator import Operator
+from millstream.operators.pair_extremes import PairExtremesOp
+from millstream.operators.product_sums import ProductSumsOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rstream import RStreamOp
 from millstream.operators.set_operation import SetOperationOp
@@ -32,7 +34,7 @@ from millstream.operators.state_bytes import state_bytes
 from millstream.operators.threshold import ThresholdOp
 from millstream.runtime.queues import NO_MESSAGES, Queue
 
-Stateful = Operator | ExpireOp | JoinOp | AsOfJoinOp | ThresholdOp | SetOperationOp | RStreamOp
+Stateful = Operator | ExpireOp | JoinOp | PairExtremesOp | ProductSumsOp | AsOfJoinOp | ThresholdOp | SetOperationOp | RStreamOp
 
 
 @dataclass
@@ -276,6 +278,18 @@ class PairNode(Node):
         self._put(SignedBatch.empty(self.schema), self._upto, self.operator.take_messages())
 
 
+class PairExtremesNode(Node):
+    """A join that knows itself when its rows end, so it is told how far time has come."""
+
+    def __init__(self, name: str, operator: PairExtremesOp, left: Queue, right: Queue) -> None:
+        super().__init__(name, operator.schema, [left, right], operator)
+        self.operator = operator
+
+    def _turn(self, rows: int | None) -> None:
+        (left, right), self._done = self._taken(rows)
+        self._put(self.operator.step(left, right, self._done), self._done)
+
+
 class TwoInputNode(Node):
     def __init__(self, name: str, operator: AsOfJoinOp | ThresholdOp, left: Queue, right: Queue) -> None:
         super().__init__(name, operator.schema, [left, right], operator)
@@ -286,8 +300,8 @@ class TwoInputNode(Node):
         self._put(self.operator.step(left, right), self._done)
 
 
-class SetOperationNode(Node):
-    def __init__(self, name: str, operator: SetOperationOp, inputs: Sequence[Queue]) -> None:
+class SeveralInputsNode(Node):
+    def __init__(self, name: str, operator: SetOperationOp | ProductSumsOp, inputs: Sequence[Queue]) -> None:
         super().__init__(name, operator.schema, inputs, operator)
         self.operator = operator
 

@@ -16,6 +16,8 @@ from millstream.operators.net import NetOp
 from millstream.operators.newest_rows import NewestRowsOp
 from millstream.operators.operator import Operator
 from millstream.operators.over import OverOp
+from millstream.operators.pair_extremes import PairExtremesOp
+from millstream.operators.product_sums import ProductSumsOp
 from millstream.operators.repeat import RepeatOp
 from millstream.operators.row_wise import FilterOp, ProjectOp
 from millstream.operators.rows_window import RowsWindowOp
@@ -36,6 +38,8 @@ from millstream.plan.physical import (
     NegateExec,
     NetExec,
     OverExec,
+    PairExtremesExec,
+    ProductSumsExec,
     ProjectExec,
     RepeatExec,
     RStreamExec,
@@ -50,10 +54,11 @@ from millstream.plan.window import RowsWindow, TimeWindow
 from millstream.runtime.nodes import (
     ExpireNode,
     Node,
+    PairExtremesNode,
     PairNode,
     RowWiseNode,
     RStreamNode,
-    SetOperationNode,
+    SeveralInputsNode,
     StepNode,
     TwoInputNode,
     UnionNode,
@@ -62,7 +67,7 @@ from millstream.runtime.queues import Queue
 from millstream.runtime.store_reader import WindowHold
 
 _OneInput = WindowExec | AggregateExec | OverExec | TopKExec | NegateExec | RepeatExec | NetExec | ToStreamExec
-_Several = JoinExec | AsOfJoinExec | ThresholdExec | UnionExec | SetOperationExec | RStreamExec
+_Several = JoinExec | PairExtremesExec | ProductSumsExec | AsOfJoinExec | ThresholdExec | UnionExec | SetOperationExec | RStreamExec
 Inner = _OneInput | FilterExec | ProjectExec | MatchExec | ExpireExec | _Several
 
 
@@ -86,6 +91,12 @@ def new_node(node: Inner, queues: list[Queue], below: int | Node, means: Means, 
                 gives=node.gives,
             )  # fmt: skip
             return PairNode(name, operator, means.pairs_a_piece, *queues)
+        case PairExtremesExec():
+            extremes = PairExtremesOp(node.left.schema, node.right.schema, node.keys, node.groups, node.calls, node.schema)
+            return PairExtremesNode(name, extremes, *queues)
+        case ProductSumsExec():
+            sums = ProductSumsOp([side.schema for side in node.inputs], node.keys, node.calls, node.schema)
+            return SeveralInputsNode(name, sums, queues)
         case AsOfJoinExec():
             nearest = AsOfJoinOp(
                 node.left.schema, node.right.schema, node.keys, node.match, node.tie_sql, node.schema, means.evaluator,
@@ -99,7 +110,7 @@ def new_node(node: Inner, queues: list[Queue], below: int | Node, means: Means, 
         case UnionExec():
             return UnionNode(name, node.schema, queues)
         case SetOperationExec():
-            return SetOperationNode(name, SetOperationOp(node.schema, node.kind), queues)
+            return SeveralInputsNode(name, SetOperationOp(node.schema, node.kind), queues)
         case RStreamExec():
             return RStreamNode(name, RStreamOp(node.schema), queues)
         case FilterExec():

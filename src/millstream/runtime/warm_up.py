@@ -5,19 +5,25 @@ Loading the compiled kernels takes a second or two in a new process; compiling t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.schema import Schema
+from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
 from millstream.operators.net import NetOp
+from millstream.operators.pair_extremes import PairExtremesOp
+from millstream.operators.product_sums import ProductSumsOp
 from millstream.operators.rows_window import RowsWindowOp
 from millstream.plan.logical import AggregateCall, JoinKey
+from millstream.plan.physical import ProductCall
 from millstream.plan.window import RowsWindow
+from millstream.runtime.csv_plain import plain_table
 
 _SCHEMA = Schema.of(k="STRING", i="BIGINT", x="DOUBLE")
 _OTHER = Schema.of(other_k="STRING", other_i="BIGINT", other_x="DOUBLE")
@@ -48,4 +54,19 @@ def warm_up(evaluator: Evaluator) -> None:
         other = arrivals.with_rows(rows.rename_columns(list(_OTHER.names)))
         join.step(arrivals, other, 0)
         join.step(arrivals, other, 1)
+    _warm_up_joins_without_pairs(arrivals)
+    plain_table(pa.BufferReader(b"a,1,0.5\n"), _SCHEMA, header=False, delimiter=",")
     RowsWindowOp(_SCHEMA, RowsWindow("ROWS 1", 1, ("k",))).step(arrivals, 0)
+
+
+def _warm_up_joins_without_pairs(arrivals: SignedBatch) -> None:
+    ending = replace(arrivals, until=np.ones(len(arrivals), np.int64))
+    other = arrivals.rows.rename_columns(list(_OTHER.names))
+    for key in ("k", "i"):
+        greatest = (AggregateCall("top", "max", "other_i", pa.int64()),)
+        output = Schema((_SCHEMA[key], Field("top", pa.int64())))
+        extremes = PairExtremesOp(_SCHEMA, _OTHER, [JoinKey(key, f"other_{key}")], (key,), greatest, output)
+        extremes.step(ending, ending.with_rows(other), 0)
+        calls = (ProductCall("count", -1, "", pa.int64()), ProductCall("sum", 1, "other_i", pa.int64()))
+        output = Schema((_SCHEMA[key], *(Field(call.function, call.type) for call in calls)))
+        ProductSumsOp((_SCHEMA, _OTHER), ((key,), (f"other_{key}",)), calls, output).step(arrivals, arrivals.with_rows(other))

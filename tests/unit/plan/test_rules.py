@@ -148,3 +148,31 @@ def test_follow_threshold(sql: str) -> None:
 def test_follow_threshold_only_beside_one_row_that_is_not_shown(sql: str) -> None:
     plan = bind_query(parse_one(sql).select, catalog(), sql).plan  # type: ignore[union-attr]
     assert not any("Threshold" in line for line in _logical(rewrite(plan), 0))
+
+
+BY_EQUALITY = [
+    "v = (SELECT max(v) FROM u [NOW])",
+    "(SELECT max(v) FROM u [NOW]) = v AND k > 'a'",
+    "f = (SELECT max(f) FROM u [NOW])",
+]
+BY_EVERY_PAIR = [
+    "v > (SELECT max(v) FROM u [NOW])",
+    "v + 1 = (SELECT max(v) FROM u [NOW])",  # no column
+    "v = (SELECT max(f) FROM u [NOW])",  # compared as DOUBLE, and v is none
+    "v <=> (SELECT max(v) FROM u [NOW])",
+    "v = (SELECT max(v) FROM u [NOW]) OR k > 'a'",
+    "NOT v = (SELECT max(v) FROM u [NOW])",
+]
+
+
+@pytest.mark.parametrize("where", BY_EQUALITY)
+def test_join_by_equality(where: str) -> None:
+    found = without_indent(f"SELECT k FROM s [NOW] WHERE {where}", "push_filter_below_project", "join_by_equality")
+    assert any(line.startswith("Join on") for line in found)
+    assert not any(line.startswith("Filter") and "=" in line for line in found)
+
+
+@pytest.mark.parametrize("where", BY_EVERY_PAIR)
+def test_join_by_equality_stays_above(where: str) -> None:
+    sql = f"SELECT k FROM s [NOW] WHERE {where}"
+    assert without_indent(sql, "push_filter_below_project", "join_by_equality") == without_indent(sql, "push_filter_below_project")

@@ -29,37 +29,59 @@ _WHOLE = 38
 """Digits of an exact sum of many decimals."""
 _MOST_DIGITS = 28
 """With more, the sum of a pane might not fit, and wrap."""
+_COUNT = PartialCall("_part", "count", None, pa.int64())
 
 
 def aggregate_by_panes(node: AggregateExec) -> Exec:
     """The same node, if it does not fit."""
-    window = node.input
-    if not isinstance(window, WindowExec) or not isinstance(window.spec, TimeWindow) or window.says_until:
+    window, slide_us = node.input, _whole_steps_us(node.input)
+    if slide_us is None:
         return node
-    source, spec = window.input, window.spec
-    if not isinstance(source, SourceExec) or source.kind != "stream" or any(step.calls for step in source.prefix):
-        return node
-    if spec.slide_us is None or spec.length_us is None or spec.length_us % spec.slide_us or not spec.length_us:
-        return node
-    if spec.delay_us or spec.since is not None or spec.until is not None:
-        return node
-    rows = source.schema
+    assert isinstance(window, WindowExec)
+    assert isinstance(window.input, SourceExec)
+    source, rows = window.input, window.input.schema
     partial = [_partial(f"_part{place}", call, rows) for place, call in enumerate(node.calls)]
     if None in partial or not all(_groups(rows[key].type) for key in node.keys):
         return node
-    return _moved(node, window, source, [call for call in partial if call is not None], spec.slide_us)
+    return _moved(node, window, source, [call for call in partial if call is not None], slide_us)
+
+
+def moves_by_panes(window: Exec) -> Exec:
+    """Something that moves whenever the window does: the rows of a step move together, and one for all of them is enough."""
+    slide_us = _whole_steps_us(window)
+    if slide_us is None:
+        return window
+    assert isinstance(window, WindowExec)
+    assert isinstance(window.input, SourceExec)
+    added = _added(window.input, (), (_COUNT,), slide_us)
+    return replace(window, input=added, schema=added.schema)
+
+
+def _whole_steps_us(window: Exec) -> int | None:
+    """The length of its steps, if it is a window over a stream that is made of whole ones."""
+    if not isinstance(window, WindowExec) or not isinstance(window.spec, TimeWindow) or window.says_until:
+        return None
+    source, spec = window.input, window.spec
+    if not isinstance(source, SourceExec) or source.kind != "stream" or any(step.calls for step in source.prefix):
+        return None
+    if spec.slide_us is None or spec.length_us is None or spec.length_us % spec.slide_us or not spec.length_us:
+        return None
+    return None if spec.delay_us or spec.since is not None or spec.until is not None else spec.slide_us
+
+
+def _added(source: SourceExec, keys: tuple[str, ...], calls: tuple[PartialCall, ...], slide_us: int) -> SourceExec:
+    rows = source.schema
+    schema = Schema((*(rows[key] for key in keys), *(Field(call.name, call.type) for call in calls)))
+    return replace(source, schema=schema, panes=Panes(slide_us, keys, calls, rows))
 
 
 def _moved(node: AggregateExec, window: WindowExec, source: SourceExec, partial: Sequence[PartialCall], slide_us: int) -> Exec:
     rows = source.schema
-    parts = tuple(Field(call.name, call.type) for call in partial)
-    schema = Schema((*(rows[key] for key in node.keys), *(parts or (Field("_part", pa.int64()),))))
-    calls = tuple(partial) or (PartialCall("_part", "count", None, pa.int64()),)  # that there is a group is all that is asked
-    added = replace(source, schema=schema, panes=Panes(slide_us, node.keys, calls, rows))
+    added = _added(source, node.keys, tuple(partial) or (_COUNT,), slide_us)  # that there is a group may be all that is asked
     final = tuple(map(_final, node.calls, partial))
     whole = Schema(tuple(Field(call.name, call.type) for call in final))
     above = AggregateExec(
-        replace(window, input=added, schema=schema), node.keys, final, Schema((*(rows[key] for key in node.keys), *whole))
+        replace(window, input=added, schema=added.schema), node.keys, final, Schema((*(rows[key] for key in node.keys), *whole))
     )
     shown = [ComputedColumn(key, quoted(key), rows[key].type) for key in node.keys]
     shown += [ComputedColumn(call.name, _shown(call, found, node.keys), call.type) for call, found in zip(node.calls, final, strict=True)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.plan.logical import AggregateCall
-from millstream.plan.physical import AggregateExec, Exec, FilterExec, ProjectExec
+from millstream.plan.physical import AggregateExec, Exec, FilterExec, PairExtremesExec, ProjectExec
 
 _OVER_PARTS = {"min": "min", "max": "max", "count": "sum"}
 
@@ -34,4 +34,4 @@ def extremes_before_exchange(node: AggregateExec) -> tuple[AggregateCall, ...] |
 def _is_of_groups(node: Exec) -> bool:
     while isinstance(node, FilterExec | ProjectExec):
         node = node.input
-    return isinstance(node, AggregateExec)
+    return isinstance(node, AggregateExec | PairExtremesExec)
