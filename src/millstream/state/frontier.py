@@ -57,6 +57,8 @@ class Frontier:
 
 def late_mask(ts: npt.NDArray[np.int64], start: Frontier) -> npt.NDArray[np.bool_]:
     """Which rows, arriving in this order at a stream whose frontier is `start`, are late."""
+    if len(ts) and ts[0] > start.value and (ts[1:] >= ts[:-1]).all():  # rows mostly come in the order of time: a tenth of the cost
+        return np.zeros(len(ts), np.bool_)
     return ts <= frontiers_before(ts, start)
 
 
