@@ -57,10 +57,11 @@ def kill(*processes: int) -> None:
 
 
 def executor_of(python_worker: int) -> int:
-    """A worker's parent is a daemon of Python, and its parent the executor."""
+    """A worker's parent is a daemon of Python, whose parent is the zygote of the executor, named in its command."""
     running = processes()
     daemon, _ = running[python_worker]
-    return running[daemon][0]
+    _, zygote = running[running[daemon][0]]
+    return int(zygote.split("millstream.spark.zygote ")[1].split()[0])
 
 
 def processes() -> dict[int, tuple[int, str]]:

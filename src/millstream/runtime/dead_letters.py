@@ -17,7 +17,7 @@ import pyarrow as pa
 from millstream.core.instant import Micros
 from millstream.core.schema import TIMESTAMP
 from millstream.core.value_text import value_text
-from millstream.state.stream_log import DEAD_LETTER
+from millstream.state.file_columns import DEAD_LETTER
 
 MOST_BYTES = 4096
 """Of a row's text that are kept."""

@@ -26,7 +26,7 @@ from millstream.runtime.row_times import RowTimes, stamps
 from millstream.state.atomic import remove_file
 from millstream.state.chunk import ChunkInfo, bucket_label, write_chunk
 from millstream.state.frontier import Frontier, late_mask
-from millstream.state.stream_log import sequence_numbers
+from millstream.state.sequence import sequence_numbers
 
 
 @dataclass(frozen=True)

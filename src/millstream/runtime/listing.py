@@ -19,7 +19,7 @@ from millstream.runtime.sharing import SharedPart
 from millstream.runtime.sinks.sinks import Sinks
 from millstream.runtime.streams import OpenStream, Streams
 from millstream.state.chunk import read_chunk
-from millstream.state.stream_log import DEAD_LETTER
+from millstream.state.file_columns import DEAD_LETTER
 
 
 def list_streams(streams: Streams, errors: Mapping[str, MillstreamError], feeds: Feeds) -> pa.Table:

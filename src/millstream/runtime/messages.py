@@ -18,8 +18,8 @@ from millstream.plan.selection import Wanted
 from millstream.runtime.nodes import OperatorProfile, Profile
 from millstream.runtime.schedulers import SchedulerName
 from millstream.runtime.stage_clock import Seconds
-from millstream.state.changelog import OutputFile
 from millstream.state.chunk import ChunkInfo
+from millstream.state.output_file import OutputFile
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from millstream.runtime.exchange import ArrivedRows, read_rows
 from millstream.runtime.messages import SourceFeed
 from millstream.runtime.nodes import Profile
 from millstream.runtime.stage_clock import CLOCK, timed
-from millstream.state import output_file, relation_log
+from millstream.state import file_columns, output_file
 from millstream.state.chunk import SEQ, TS, ChunkInfo, bucket_label, is_split_into, read_chunk
 from millstream.state.disk_types import cast_columns
 
@@ -46,7 +46,7 @@ class _LogColumns:
 
 _LOGS: dict[SourceKind, _LogColumns] = {
     "stream": _LogColumns(TS, SEQ, None),
-    "relation": _LogColumns(relation_log.INSTANT, SEQ, relation_log.DIFF),
+    "relation": _LogColumns(file_columns.INSTANT, SEQ, file_columns.DIFF),
     "query": _LogColumns(output_file.INSTANT, None, output_file.DIFF),
 }
 
@@ -139,13 +139,22 @@ def _of_bucket(
 ) -> _Rows:
     part = _decoded(source, table_dir, chunk)
     part = part if chunk.min_seq > after else part.filtered(part.seq > after)
-    did = did if bucket == 0 or _is_split(source, chunk, buckets) else Profile()
+    if _is_split(source, chunk, buckets):
+        return _counted(source, part, evaluator, did)
+    for_all = did if bucket == 0 else Profile()
+    if isinstance(source.distribution, Single) or buckets == 1:
+        return _counted(source, part, evaluator, for_all)
+    if isinstance(source.distribution, Anywhere):  # known of a row before it is filtered: the others do that with theirs
+        return _counted(source, part.filtered(_buckets(source, part, buckets) == bucket), evaluator, did)
+    part = _counted(source, part, evaluator, for_all)
+    return part.filtered(_buckets(source, part, buckets) == bucket)
+
+
+def _counted(source: SourceExec, part: _Rows, evaluator: Evaluator, did: Profile) -> _Rows:
     did.took(part.sign)
     part = _prepared(source, part, evaluator)
     did.sent(part.sign)
-    if _is_split(source, chunk, buckets) or isinstance(source.distribution, Single) or buckets == 1:
-        return part
-    return part.filtered(_buckets(source, part, buckets) == bucket)
+    return part
 
 
 def _is_split(source: SourceExec, chunk: ChunkInfo, buckets: int) -> bool:

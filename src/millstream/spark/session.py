@@ -30,6 +30,8 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # a bucket's worker must be there again in the next tick
     "spark.python.worker.reuse": "true",
+    # workers are forked from one that has loaded all they need
+    "spark.python.daemon.module": "millstream.spark.daemon",
     # delayed acknowledgements on loopback cost more than an empty tick
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "500ms",
@@ -56,10 +58,10 @@ _SETTINGS = {
 _ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
 
 _JIT = (
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
-    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000"
+    " -XX:Tier4CompileThreshold=1500000 -XX:Tier4BackEdgeThreshold=4000000"
 )
-"""Ten times the defaults: the JVM plans and schedules, rows are worked on elsewhere.  Compiling that code for the highest speed
+"""A hundred times the defaults: the JVM plans and schedules, rows are worked on elsewhere.  Compiling that code for the highest speed
 takes a core for the first minute; loops over rows (a source's own reader, one-time queries) still get there."""
 
 _MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s)://.+")

@@ -10,32 +10,29 @@ a batch that is handed out again after a crash is found done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from millstream.core.errors import AlreadyExists, DataDamaged, MillstreamError, SourceFailed, did_you_mean
 from millstream.language.catalog import StreamEntry
-from millstream.runtime.dead_letters import Part
 from millstream.runtime.file_listing import FileListing
 from millstream.runtime.file_source import FileSource
-from millstream.runtime.ingest import IngestPlan, PartitionReport, write_partition
+from millstream.runtime.ingest import IngestPlan, PartitionReport
 from millstream.runtime.streams import Streams
-from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, part_of, spark_schema
+from millstream.spark.declared_columns import CORRUPT, declared_columns, keeps_corrupt, spark_schema
 from millstream.spark.file_readers import FileReader, fast_file_reader
-from millstream.spark.garbage import leave_out_what_is_loaded
 from millstream.spark.jobs import Jobs
-from millstream.spark.lost_files import ENDS_ITS_READER, read_around, reading
+from millstream.spark.lost_files import read_around
 from millstream.spark.once import spark_reason
-from millstream.spark.reports import REPORT_SCHEMA, decode_reports, encode_failure, encode_report
+from millstream.spark.reports import REPORT_SCHEMA, decode_reports
 from millstream.spark.session import errors_told_by_us
+from millstream.spark.source_tasks import FileOpener, FileWriter, RowWriter
 from millstream.state.file_journal import FileJournal
 from millstream.state.location import Location
 from millstream.state.sealed import RESTORE
@@ -45,8 +42,6 @@ log = logging.getLogger(__name__)
 
 _TRANSACTION = "source"
 """Under this name the log knows the batches of a stream's source."""
-_CHUNK_ROWS = 1_000_000
-"""Files are read together until they have about this many rows."""
 _FILE_FORMATS = {"parquet", "json", "csv", "orc", "text", "arrow", "avro", "xml"}
 _FORMATS = ("parquet", "csv", "json", "orc", "text", "xml", "arrow", "rate", "socket", "kafka")
 _NO_SPACE = "No space left on device"
@@ -203,7 +198,7 @@ class Sources:
 
     def _write_rows(self, batch: DataFrame, plan: IngestPlan, source: str) -> list[PartitionReport]:
         narrow = batch.coalesce(max(1, self._spark.sparkContext.defaultParallelism))
-        reports = self._jobs.run(narrow.mapInArrow(_RowWriter(plan, source), REPORT_SCHEMA).collect)
+        reports = self._jobs.run(narrow.mapInArrow(RowWriter(plan, source), REPORT_SCHEMA).collect)
         return decode_reports(row.report for row in reports)
 
     def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
@@ -214,11 +209,11 @@ class Sources:
         jobs = context.parallelize(list(enumerate(paths)), slices)
 
         def run(left_out: frozenset[str]) -> list[str]:
-            written: list[str] = jobs.mapPartitions(_FileWriter(replace(plan, partitions=len(paths)), reader, notes, left_out)).collect()
+            written: list[str] = jobs.mapPartitions(FileWriter(replace(plan, partitions=len(paths)), reader, notes, left_out)).collect()
             return written
 
         def survives(path: str) -> bool:
-            return self._jobs.is_survived(context.parallelize([path], 1).map(_FileOpener(plan, reader)).count)
+            return self._jobs.is_survived(context.parallelize([path], 1).map(FileOpener(plan, reader)).count)
 
         return decode_reports(self._jobs.run(lambda: read_around(run, survives, notes, fatal)))
 
@@ -264,72 +259,6 @@ class _StreamedRows:
 
     def stop(self) -> None:
         self._query.stop()
-
-
-class _RowWriter:
-    def __init__(self, plan: IngestPlan, source: str) -> None:
-        self._plan = plan
-        self._source = source
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        partition = context.partitionId() if context else 0
-        given = [batch for batch in batches if batch.num_rows]
-        try:
-            report = encode_report(write_partition(self._plan, partition, [self._part(given)]))
-        except Exception as error:
-            report = encode_failure(error)
-        yield pa.RecordBatch.from_pydict({"report": [report]})
-        leave_out_what_is_loaded()
-
-    def _part(self, given: Sequence[pa.RecordBatch]) -> Part:
-        if not given:
-            return Part(self._plan.schema.to_arrow().empty_table())
-        return part_of(pa.Table.from_batches(given), self._plan.schema, self._plan.times, self._source)
-
-
-class _FileWriter:
-    def __init__(self, plan: IngestPlan, reader: FileReader, notes: Path, fatal: frozenset[str]) -> None:
-        self._plan = plan
-        self._reader = reader
-        self._notes = notes
-        self._fatal = fatal
-
-    def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
-        """Neighbouring files share chunks: a commit of many small ones would cost more than their rows."""
-        number, rows = 0, 0
-        parts: list[Part] = []
-        try:
-            for i, path in numbered_paths:
-                number = i if not parts else number
-                parts.append(self._part(i, path))
-                rows += parts[-1].rows.num_rows + len(parts[-1].rejected)
-                if rows >= _CHUNK_ROWS:
-                    yield encode_report(write_partition(self._plan, number, parts))
-                    parts, rows = [], 0
-            if parts:
-                yield encode_report(write_partition(self._plan, number, parts))
-        except Exception as error:
-            yield encode_failure(error)
-        leave_out_what_is_loaded()
-
-    def _part(self, number: int, path: str) -> Part:
-        if path in self._fatal:
-            return self._reader.unread(path, ENDS_ITS_READER)
-        with reading(path, self._notes, number):
-            return self._reader.read(path, self._plan.times)
-
-
-class _FileOpener:
-    """Reads a file for nothing but to see whether it can be."""
-
-    def __init__(self, plan: IngestPlan, reader: FileReader) -> None:
-        self._plan = plan
-        self._reader = reader
-
-    def __call__(self, path: str) -> None:
-        with suppress(Exception):  # the batch itself will say so
-            self._reader.read(path, self._plan.times)
 
 
 def _loaded(load: Callable[[], DataFrame], entry: StreamEntry) -> DataFrame:

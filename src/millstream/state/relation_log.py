@@ -28,6 +28,7 @@ from millstream.core.signed_batch import SignedBatch
 from millstream.state.chunk import SEQ, ChunkInfo, read_chunk, write_chunk
 from millstream.state.compaction import merge_chunks, plan_compaction
 from millstream.state.fault import fault_point
+from millstream.state.file_columns import DIFF, INSTANT
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN
 from millstream.state.net_bag import expanded, netted
@@ -36,7 +37,6 @@ from millstream.state.scheduled import Place
 from millstream.state.sequence import sequence_numbers
 from millstream.state.timed_table import TimedTable
 
-INSTANT, DIFF = "_instant", "_diff"
 _RESERVED = (INSTANT, DIFF, SEQ)
 _FEWEST_TO_FOLD = 64  # chunks; below that, reading is cheap anyway
 _MOST_BEFORE_FOLD = 1000

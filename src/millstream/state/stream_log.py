@@ -22,28 +22,24 @@ import pyarrow as pa
 
 from millstream.core.errors import DataDamaged, DuplicateColumn, StorageFailed
 from millstream.core.instant import LAST, NEVER_BEFORE, Micros
-from millstream.core.schema import TIMESTAMP, Schema
+from millstream.core.schema import Schema
 from millstream.state.aside_table import AsideTable
 from millstream.state.atomic import atomic_write
 from millstream.state.chunk import BUCKET, FRONTIER, SEQ, TS, ChunkInfo
 from millstream.state.compaction import merge_chunks, plan_compaction
 from millstream.state.fault import fault_point
+from millstream.state.file_columns import DEAD_LETTER
 from millstream.state.frontier import Frontier
 from millstream.state.location import Location
 from millstream.state.merge_plan import FAN_IN, SMALL_BYTES, TARGET_BYTES
 from millstream.state.pace import AT_ONCE, Pace
 from millstream.state.retired_files import GRACE_S
 from millstream.state.sealed import RESTORE, read_sealed_json, sealed_json
-from millstream.state.sequence import sequence_numbers
 from millstream.state.timed_table import TimedTable
-
-__all__ = ["IngestTicket", "StreamLog", "sequence_numbers"]
 
 _RESERVED = (TS, SEQ, BUCKET, FRONTIER)
 _ADVANCED = "_advanced.json"
 
-DEAD_LETTER = pa.schema([("row", pa.string()), ("reason", pa.string()), ("source", pa.string()), ("at", TIMESTAMP)])
-"""What is kept of a row that the stream could not take."""
 MOST_REJECTED = 1_000_000
 """Dead letters of a stream beyond this number go, the oldest first, a file at a time."""
 _DEAD_LETTER_FILES = 16
