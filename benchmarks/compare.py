@@ -26,6 +26,7 @@ from comparison.answers import Answers
 from comparison.auctions import ALL_OF_THEM, ALL_TITLE, CHECK_EVENTS_A_SECOND, QUERIES, EventAnswers, EventData, Query
 from comparison.data import FILE_ROWS, Data
 from comparison.measure import Run, RunFailed, measured
+from comparison.peers.common import MEASURED
 from comparison.results import Outcome, keep, show
 from comparison.systems import System, environment, systems
 from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selections
@@ -119,7 +120,8 @@ class Bench:
         asked |= {"columns": {stream: workload.columns(stream) for stream in workload.streams}, "one_file": one_file}
         told = {"answers": str(answers) if answers else None, "last": str(last) if last else None}
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, **told, "scratch": str(scratch)}))
-        return measured([str(system.python), str(system.runner), str(job)], environment=environment(), timeout=PATIENCE)
+        until = scratch / MEASURED if last else None
+        return measured([str(system.python), str(system.runner), str(job)], environment=environment(), timeout=PATIENCE, until=until)
 
 
 def _wall(run: Run) -> float:

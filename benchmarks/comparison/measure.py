@@ -35,22 +35,28 @@ class RunFailed(Exception):
     """The program failed, or took too long; what it said last."""
 
 
-def measured(command: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Run:
-    """Runs it in a session of its own; nothing of it is left afterwards."""
+def measured(command: Sequence[str], *, environment: Mapping[str, str], timeout: float, until: Path | None = None) -> Run:
+    """Runs it in a session of its own; nothing of it is left afterwards.
+
+    What it does once it has made the file `until` is not measured.
+    """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         began = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, stderr=err, env=dict(environment), start_new_session=True)
         cpu: dict[int, float] = {}
-        peak, looks, status = 0, 0, None
+        peak, looks, status, ended = 0, 0, None, None
         try:
             while status is None and time.perf_counter() - began < timeout:
-                cpu |= _cpu(process.pid)
-                if looks % MEMORY_EVERY == 0:
-                    peak = max(peak, sum(_memory(pid) for pid in cpu))
-                looks += 1
+                if ended is None and until is not None and until.exists():
+                    ended = time.perf_counter()
+                if ended is None:
+                    cpu |= _cpu(process.pid)
+                    if looks % MEMORY_EVERY == 0:
+                        peak = max(peak, sum(_memory(pid) for pid in cpu))
+                    looks += 1
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     status = process.wait(EVERY)
-            wall = time.perf_counter() - began
+            wall = (ended or time.perf_counter()) - began
         finally:
             left = _end(process)
         out.seek(0)

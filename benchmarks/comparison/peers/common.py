@@ -76,6 +76,8 @@ def write_answers(path: str, tables: Iterable[Any]) -> int:
     return whole.num_rows
 
 
+MEASURED = "measured"
+"""A file in the scratch directory: what a runner does once it is there, such as to tell its last answer, is not measured."""
 SLICE = 0.05
 """Where rows come at a pace, so many seconds of them come at once."""
 

@@ -12,11 +12,12 @@ import pytest
 
 from comparison.answers import Answers
 from comparison.auctions import QUERIES
-from comparison.data import Data
+from comparison.data import Data, cut
 from comparison.measure import Run, RunFailed, measured
 from comparison.results import Outcome, keep, kept
 from comparison.systems import systems
 from comparison.workloads import WORKLOADS, as_sql, selections
+from delay import delays
 from inline import open_inline
 
 ROWS, FILE_ROWS, STEP_US = 4000, 400, 400_000
@@ -152,3 +153,42 @@ def test_more_processor_time_than_there_was_is_no_result() -> None:
 def test_a_program_that_fails_is_told_and_nothing_of_it_is_left(program: str, reason: str) -> None:
     with pytest.raises(RunFailed, match=reason):
         measured([sys.executable, "-c", program], environment=os.environ, timeout=3)
+
+
+def test_rows_are_cut_across_files_into_whole_slices(tmp_path: Path) -> None:
+    paths = Data(tmp_path / "data", WORKLOADS["w1"], file_rows=FILE_ROWS).files(3 * FILE_ROWS)["events"]
+    slices = cut(paths, tmp_path / "slices", 250)
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    assert [path.read_text().splitlines() for path in slices] == [lines[at : at + 250] for at in (0, 250, 500, 750)]
+    assert cut(paths, tmp_path / "fewer", 1000)[0].read_text().splitlines() == lines[:1000]
+
+
+def test_files_get_older_in_the_order_of_their_rows(tmp_path: Path) -> None:
+    """Made side by side, the youngest was not always the last, and its elders' rows were late for us."""
+    paths = Data(tmp_path, WORKLOADS["w3"], file_rows=FILE_ROWS).files(40 * FILE_ROWS)
+    for stream in paths.values():
+        ages = [path.stat().st_mtime_ns for path in stream]
+        assert ages == sorted(set(ages))
+
+
+def test_every_system_can_tell_its_delay() -> None:
+    assert all(system.is_paced for system in systems().values())
+
+
+PACED = [(system.name, name) for system in systems().values() for name in ("w1", "w2", "w3", "w4", "w7") if name in system.shapes]
+WITHOUT_JAVA = ("duckdb", "bytewax", "pathway")
+
+
+@pytest.mark.parametrize(("system", "name"), [pytest.param(*each, id="-".join(each)) for each in PACED if each[0] in WITHOUT_JAVA])
+def test_delays_are_told_of_rows_at_a_pace(system: str, name: str, tmp_path: Path) -> None:
+    if not systems()[system].is_installed:
+        pytest.skip(f"{system} is not installed")
+    p50, p99 = delays(systems()[system], WORKLOADS[name], pace=6000, seconds=2.0, work=tmp_path)
+    assert 0 < p50 <= p99 < 60
+    assert [path.name for path in tmp_path.iterdir()] == [f"{'-'.join(WORKLOADS[name].streams)}-{WORKLOADS[name].keys}"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("system", "name"), [pytest.param(*each, id="-".join(each)) for each in PACED if each[0] not in WITHOUT_JAVA])
+def test_delays_are_told_of_rows_at_a_pace_with_java(system: str, name: str, tmp_path: Path) -> None:
+    test_delays_are_told_of_rows_at_a_pace(system, name, tmp_path)

@@ -9,9 +9,13 @@ w2  By hand in Arrow: sums by minute and key, and a window is the sum of its min
     take single rows and would update ten windows for each.
 What is timed is so mostly Arrow and numpy.  The joins and w7 are not here: they would be all by hand as well, as the join
 operators take single rows and there are no retractions.
+
+At a pace each slice is a file, read when it is due, and an item; its effect is there when the sink has the answers of both buckets.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 import bytewax.operators as op
@@ -27,6 +31,7 @@ from comparison.peers import common
 from comparison.peers.sliding_sums import SlidingSums, halves, read_rows
 
 WORKLOADS = {"w1": "rows", "w2": "windows"}
+PACED = True
 
 
 class FilesPartition(StatefulSourcePartition[pa.Table, int]):
@@ -43,15 +48,34 @@ class FilesPartition(StatefulSourcePartition[pa.Table, int]):
         return 0
 
 
+class SlicesPartition(FilesPartition):
+    """The same at a pace: a file is there for the taking when it is due, and not before."""
+
+    def __init__(self, job: common.Job, dues: list[float]) -> None:
+        super().__init__(job)
+        self.dues, self.started = dues, datetime.now(UTC)
+        self.due = perf_counter()
+
+    def next_batch(self) -> Iterable[pa.Table]:
+        rows = super().next_batch()
+        self.dues.append(self.due + len(self.dues) * common.SLICE)
+        return rows
+
+    def next_awake(self) -> datetime:
+        return self.started + len(self.dues) * timedelta(seconds=common.SLICE)
+
+
 class Files(FixedPartitionedSource[pa.Table, int]):
     def __init__(self, job: common.Job) -> None:
         self.job = job
+        self.dues: list[float] = []
+        """Of the slices, if rows come at a pace."""
 
     def list_parts(self) -> list[str]:
         return ["all"]
 
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> FilesPartition:
-        return FilesPartition(self.job)
+        return SlicesPartition(self.job, self.dues) if self.job.pace else FilesPartition(self.job)
 
 
 def buckets(rows: pa.Table) -> list[tuple[str, tuple[pa.Table, int]]]:
@@ -116,8 +140,9 @@ class AnswersPartition(StatelessSinkPartition[tuple[str, pa.Table]]):
         self.answers = answers
 
     def write_batch(self, items: list[tuple[str, pa.Table]]) -> None:
-        for _, table in items:
+        for bucket, table in items:
             self.answers.counts.append(len(table))
+            self.answers.told[bucket].append(perf_counter())
             if self.answers.wanted:
                 self.answers.tables.append(table)
 
@@ -127,6 +152,8 @@ class Answers(DynamicSink[tuple[str, pa.Table]]):
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted, self.counts, self.tables = wanted, [], []
+        self.told: dict[str, list[float]] = defaultdict(list)
+        """When, by bucket: each answers every file, if only with no rows."""
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> AnswersPartition:
         return AnswersPartition(self)
@@ -137,7 +164,8 @@ def main() -> None:
     logic = {"w1": Sliding, "w2": Hopping}[job.workload]
     answers = Answers(wanted=job.answers is not None)
     flow = Dataflow(job.workload)
-    files = op.input("files", flow, Files(job))
+    source = Files(job)
+    files = op.input("files", flow, source)
     parts = op.flat_map("buckets", files, buckets)
     op.output("answers", op.stateful_batch("window", parts, lambda _: logic(job)), answers)
     started = perf_counter()
@@ -145,7 +173,11 @@ def main() -> None:
     ended = perf_counter()
     if job.answers:
         common.write_answers(job.answers, answers.tables)
-    common.result(started, sum(answers.counts), ended)
+    common.result(started, sum(answers.counts), ended, delays(source.dues, answers) if job.pace else None)
+
+
+def delays(dues: list[float], answers: Answers) -> list[float]:
+    return [max(told) - due for due, *told in zip(dues, *answers.told.values(), strict=True)]
 
 
 main()

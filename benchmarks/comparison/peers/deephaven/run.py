@@ -7,9 +7,14 @@ w1  `rolling_sum_time` and `rolling_count_time` by key: closed at both ends.
 w2  Sums by minute and key, which ten merged views give to the ten windows of a minute.
 w7  Sums since the beginning: an append-only table cannot forget, and `time_window` goes by the clock on the wall.
 w3 and w4 are not here: `join` has no condition on time, so each row would meet all earlier rows of its key.
+
+At a pace each slice is a file, parsed when it is due and added without waiting; a cycle takes all that has been added until it begins.  A
+slice's effect is there when a listener hears, in the cycle in which the input table has its rows and after the answers have followed.
 """
 
 import os
+import threading
+from bisect import bisect_left
 from time import perf_counter
 
 import pyarrow as pa
@@ -20,6 +25,8 @@ from deephaven_server import Server
 from comparison.peers import common
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w7": "running"}
+PACED = True
+FIRST_SLICES = 20  # before the pace counts: until then it compiles
 
 JVM = [
     "-Xmx6g",
@@ -64,6 +71,33 @@ def w7(job: common.Job, events):
     return keys.agg_by([agg.count_("members")], by="band").agg_by([agg.max_("top=members"), agg.count_("bands")])
 
 
+def delays(job: common.Job, events, answers) -> list[float]:
+    """Seconds from when a slice is due to the cycle that has taken it; the first one is in the table already."""
+    from deephaven import arrow
+    from deephaven.table_listener import listen
+
+    paths, each = job.streams["events"][1:], events.size
+    heard: list[tuple[int, float]] = []
+    all_there = threading.Event()
+
+    def hear(update, is_replay: bool) -> None:
+        heard.append((events.size, perf_counter()))
+        if heard[-1][0] == each * (1 + len(paths)):
+            all_there.set()
+
+    handle = listen(events, hear, dependencies=answers)
+    for path in paths[:FIRST_SLICES]:
+        events.add(arrow.to_table(read_rows(path, string_keys=job.string_keys)))
+    dues = []
+    for due, slices in common.paced({"events": path} for path in paths[FIRST_SLICES:]):
+        events.add_async(arrow.to_table(read_rows(slices["events"], string_keys=job.string_keys)))
+        dues.append(due)
+    all_there.wait()
+    handle.stop()
+    sizes = [size for size, _ in heard]
+    return [heard[bisect_left(sizes, each * (1 + FIRST_SLICES + number))][1] - due for number, due in enumerate(dues, start=1)]
+
+
 def main() -> None:
     job = common.job(WORKLOADS)
     Server(port=0, jvm_args=JVM).start()
@@ -75,6 +109,9 @@ def main() -> None:
     started = perf_counter()
     events = input_table(init_table=arrow.to_table(read_rows(paths[0], string_keys=job.string_keys)))
     answers = globals()[job.workload](job, events)
+    if job.pace:
+        common.result(started, None, delays=delays(job, events, answers))
+        os._exit(0)
     for path in paths[1:]:
         events.add(arrow.to_table(read_rows(path, string_keys=job.string_keys)))
     # the lock is free between two cycles only: the last answers are out

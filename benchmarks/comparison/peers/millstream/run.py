@@ -60,6 +60,7 @@ def main() -> None:
         if job.answers:
             pq.write_table(_answers(queries), job.answers)
         if job.last:
+            Path(job.scratch, common.MEASURED).touch()
             pq.write_table(queries[0].result(), job.last)
         common.result(started, queries[0].stats()["changes"] if len(queries) == 1 else None, ended)
 

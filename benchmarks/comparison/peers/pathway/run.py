@@ -10,8 +10,15 @@ w3, w4  Interval joins without a cutoff, which would forget by the latest instan
     the running relation.
 w7  Sums since the beginning, likewise.
 w1 is not here: `intervals_over` would join each row with all rows of its window.
+
+At a pace rows come through connectors in Python, as whoever has live rows would write them: the engine takes them within milliseconds,
+and looks for new files only every half a second.  All slices that are due are committed together, once it is done with the last ones, as
+it is slower with many small commits: with one for each slice w2 fell behind.  But such a connector passes on some 200,000 rows a
+second, so w7, of which there are more, gets its slices as files that appear.  Parsing is a part of it.  A slice's effect is there at the
+end of the first instant at which its rows have been counted and the answers are known.
 """
 
+import bisect
 import os
 import tempfile
 import threading
@@ -27,6 +34,10 @@ from comparison.peers import common
 
 WORKLOADS = {"w2": "windows", "w3": "running", "w4": "running", "w7": "running"}
 
+PACED = True
+BY_FILES = ("w7",)
+"""At a pace, with too many rows for a connector in Python."""
+FIRST_SLICES = 20  # before the pace counts: until then it gets going
 FILE_ROWS = 100_000
 QUIET_S = 3.0  # after which a subscriber has seen the last answers
 
@@ -51,15 +62,39 @@ def copy_with_header(job: common.Job, work: Path) -> int:
     return rows
 
 
-def read(job: common.Job, work: Path, stream: str) -> pw.Table:
+class Connector(pw.io.python.ConnectorSubject):
+    """Hands on what it is given; the engine starts it, and it stays until the process ends."""
+
+    def __init__(self, types: dict[str, type]) -> None:
+        super().__init__()
+        self.types, self.running = types, threading.Event()
+
+    @property
+    def _deletions_enabled(self) -> bool:
+        return False
+
+    def run(self) -> None:
+        self.running.wait()
+
+    def take(self, path: str) -> None:
+        names, parsers = list(self.types), list(self.types.values())
+        for line in Path(path).read_text().splitlines():
+            self.next(**{name: parse(text) for name, parse, text in zip(names, parsers, line.split(","), strict=True)})
+
+
+def read(job: common.Job, work: Path, stream: str, connector: Connector | None) -> pw.Table:
     """The rows of a stream, with `ts` in milliseconds since 1970."""
-    rows = pw.io.csv.read(
-        work / stream,
-        schema=pw.schema_from_types(**columns(job, stream)),
-        mode="streaming",
-        autocommit_duration_ms=100,
-        max_backlog_size=FILE_ROWS // len(job.streams),
-    )
+    schema = pw.schema_from_types(**columns(job, stream))
+    if connector:
+        rows = pw.io.python.read(connector, schema=schema, autocommit_duration_ms=None)
+    else:
+        rows = pw.io.csv.read(
+            work / stream,
+            schema=schema,
+            mode="streaming",
+            autocommit_duration_ms=10 if job.pace else 100,
+            max_backlog_size=None if job.pace else FILE_ROWS // len(job.streams),
+        )
     instant = pw.this.ts.dt.strptime("%Y-%m-%d %H:%M:%S.%f")
     return rows.with_columns(ts=pw.cast(int, instant.dt.timestamp(unit="ms")))
 
@@ -109,7 +144,12 @@ def main() -> None:
         work = Path(folder)
         started = perf_counter()
         expected = copy_with_header(job, work)
-        streams = [read(job, work, stream) for stream in job.streams]
+        connectors: dict[str, Connector] = {}
+        if job.pace and job.workload not in BY_FILES:
+            connectors = {stream: Connector(columns(job, stream)) for stream in job.streams}
+        if job.pace:
+            hold_back(job, work)
+        streams = [read(job, work, stream, connectors.get(stream)) for stream in job.streams]
         answers = globals()[job.workload](job, *streams)
         final: dict[object, dict] = {}
         if job.answers:
@@ -117,9 +157,10 @@ def main() -> None:
         else:
             pw.io.null.write(answers)
         done = threading.Event()
-        watch(streams, answers, expected, done)
+        told = watch(streams, answers, expected, done)
         failures: list[Exception] = []
         threading.Thread(target=run_engine, args=(done, failures), daemon=True).start()
+        dues = come_at_pace(job, work, connectors, expected, told) if job.pace else []
         done.wait()
         if failures:
             raise failures[0]
@@ -130,8 +171,54 @@ def main() -> None:
             if "ts" in rows.column_names:
                 rows = rows.set_column(0, "ts", rows["ts"].cast(pa.timestamp("ms")).cast(pa.timestamp("us")))
             common.write_answers(job.answers, [rows])
-    common.result(started, len(final) if job.answers else None, ended)
+    common.result(started, len(final) if job.answers else None, ended, delays(dues, told, expected) if job.pace else None)
     os._exit(0)
+
+
+def hold_back(job: common.Job, work: Path) -> None:
+    """The files that have been copied are not to be seen yet."""
+    for stream in job.streams:
+        (work / stream).rename(work / f"{stream}-coming")
+        (work / stream).mkdir()
+
+
+def come_at_pace(
+    job: common.Job, work: Path, connectors: dict[str, Connector], expected: int, told: list[tuple[float, int]]
+) -> list[float]:
+    """Hands over slice after slice, and returns when each was due."""
+    slices = list(job.files())
+    each = expected // len(slices)
+
+    def come(together: list[dict[str, str]]) -> None:
+        for stream, path in (named for paths in together for named in paths.items()):
+            if stream in connectors:
+                connectors[stream].take(path)
+            else:
+                (work / f"{stream}-coming" / Path(path).name).rename(work / stream / Path(path).name)
+        for connector in connectors.values():
+            connector.commit()
+
+    come(slices[:FIRST_SLICES])
+    wait_for(told, each * FIRST_SLICES)
+    dues: list[float] = []
+    for together in common.due_together(slices[FIRST_SLICES:]):
+        come([paths for _, paths in together])
+        dues += [due for due, _ in together]
+        if connectors:
+            wait_for(told, each * (FIRST_SLICES + len(dues)))
+    return dues
+
+
+def wait_for(told: list[tuple[float, int]], rows: int) -> None:
+    while not told or told[-1][1] < rows:
+        sleep(0.001)
+
+
+def delays(dues: list[float], told: list[tuple[float, int]], expected: int) -> list[float]:
+    """To the end of the first instant that includes all rows up to those of the slice; there are as many in each."""
+    each = expected // (len(dues) + FIRST_SLICES)
+    counts = [rows for _, rows in told]
+    return [told[bisect.bisect_left(counts, (FIRST_SLICES + number) * each)][0] - due for number, due in enumerate(dues, start=1)]
 
 
 def run_engine(done: threading.Event, failures: list[Exception]) -> None:
@@ -149,8 +236,9 @@ def keep(final: dict[object, dict], key: object, row: dict, *, is_addition: bool
         del final[key]
 
 
-def watch(streams: list[pw.Table], answers: pw.Table, expected: int, done: threading.Event) -> None:
-    """Sets `done` when all rows have been read and their effect on the answers is known.
+def watch(streams: list[pw.Table], answers: pw.Table, expected: int, done: threading.Event) -> list[tuple[float, int]]:
+    """Sets `done` when all rows have been read and their effect on the answers is known.  Until then, at the end of each instant, adds to
+    what it returns the time, and of how many rows that is so.
 
     The number of answers is watched along with that of the rows: it makes the end of an instant wait for the answers.
     """
@@ -159,16 +247,19 @@ def watch(streams: list[pw.Table], answers: pw.Table, expected: int, done: threa
     both = pw.Table.concat_reindex(*counts)
     read = both.reduce(rows=pw.reducers.sum(pw.this.rows * pw.this.weight))
     seen = {"rows": 0}
+    told: list[tuple[float, int]] = []
 
     def change(key, row, time, is_addition) -> None:
         if is_addition:
             seen["rows"] = row["rows"]
 
     def time_end(time) -> None:
+        told.append((perf_counter(), seen["rows"]))
         if seen["rows"] == expected:
             done.set()
 
     pw.io.subscribe(read, on_change=change, on_time_end=time_end)
+    return told
 
 
 main()

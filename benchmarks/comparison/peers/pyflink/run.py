@@ -10,6 +10,8 @@ w3, w4  Interval joins forget rows but never take back pairs, so maximum, sum an
 w7  Flink retracts through the whole chain, but OVER answers only when a row arrives and tells nothing of rows that leave, so a key's
     total would be too high until its next row: the sums run since the beginning.
 q0 to q8, q15 to q18  In auctions.py.  q6 is not possible: it needs OVER over rows that still change.
+
+At a pace: in paced.py.
 """
 
 import os
@@ -26,10 +28,11 @@ from pyflink.table import EnvironmentSettings, Table, TableDescriptor, TableEnvi
 from pyflink.table.types import DecimalType, DoubleType, TimestampType, VarCharType
 
 from comparison.peers.common import Job, job, result, write_answers
-from comparison.peers.pyflink import auctions
+from comparison.peers.pyflink import auctions, paced
 
 ONE_FILE = True
 """Of each stream; the harness makes it before the time counts."""
+PACED = True
 SETTINGS = {
     "pipeline.object-reuse": "true",
     "parallelism.default": "2",
@@ -94,17 +97,30 @@ def stop_jvm() -> None:
     os.waitpid(pid, 0)
 
 
+def settings(spec: Job) -> dict[str, str]:
+    if spec.pace:
+        batched = paced.MINI_BATCHED.get(spec.workload)
+        return SETTINGS | paced.SETTINGS | (MINI_BATCH | batched if batched else {})
+    return SETTINGS | (MINI_BATCH if WORKLOADS[spec.workload] == "running" else {})
+
+
 def tables(spec: Job) -> TableEnvironment:
     t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    settings = SETTINGS | (MINI_BATCH if WORKLOADS[spec.workload] == "running" else {})
-    for name, value in settings.items():
+    for name, value in settings(spec).items():
         t_env.get_config().set(name, value)
     for stream, files in spec.streams.items():
         columns = ", ".join(f"`{column}` {TYPES.get(kind, kind)}" for column, kind in spec.columns[stream].items())
-        path = Path(files[0]).parent if spec.workload in auctions.IN_ANY_ORDER else spec.one_file[stream]
-        options = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv'"
+        options = f"'connector' = 'filesystem', 'path' = '{place(spec, stream, files)}', 'format' = 'csv'"
+        options += paced.MONITORED if spec.pace else ""
         t_env.execute_sql(f"CREATE TABLE {stream} ({columns}, WATERMARK FOR ts AS ts) WITH ({options})")
     return t_env
+
+
+def place(spec: Job, stream: str, files: list[str]) -> str | Path:
+    """Where the rows of a stream are."""
+    if spec.pace:
+        return paced.folder(spec, stream)
+    return Path(files[0]).parent if spec.workload in auctions.IN_ANY_ORDER else spec.one_file[stream]
 
 
 def asked(spec: Job) -> str:
@@ -159,11 +175,16 @@ def arrow_types(query: Table) -> dict[str, pa.DataType]:
 
 def main() -> None:
     spec = job(WORKLOADS)
+    if spec.pace:
+        paced.add_reporter()
     start_jvm()
     query = tables(spec).sql_query(asked(spec))
     started = perf_counter()
-    answers = None
-    if spec.answers is None:
+    answers, delays = None, None
+    if spec.pace:
+        query.execute_insert(TableDescriptor.for_connector("blackhole").build())
+        delays = paced.delays(spec)
+    elif spec.answers is None:
         query.execute_insert(TableDescriptor.for_connector("blackhole").build()).wait()
     elif WORKLOADS[spec.workload] == "running":
         answers = write_answers(spec.answers, [last_rows(query, KEYS[spec.workload])])
@@ -171,7 +192,7 @@ def main() -> None:
         answers = write_answers(spec.answers, [all_rows(query)])
     ended = perf_counter()
     stop_jvm()
-    result(started, answers, ended)
+    result(started, answers, ended, delays)
     os._exit(0)  # what Python still holds of the JVM's objects would be let go over a closed connection, with a traceback each
 
 

@@ -14,17 +14,21 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.log4j.AppenderSkeleton;
 import org.apache.log4j.Level;
 import org.apache.log4j.Logger;
 import org.apache.log4j.spi.LoggingEvent;
 
 /**
- * Feeds CSV files to Siddhi apps and takes their answers: SHARDS APP.siddhi COLLECT ANSWERS|- then for each stream NAME TYPES FILE,FILE,...
+ * Feeds CSV files to Siddhi apps and takes their answers: SHARDS APP.siddhi COLLECT ANSWERS|- SLICE_MS then for each stream NAME TYPES FILE,FILE,...
  * (TYPES: a letter for each column after ts: l BIGINT, s text; the first is the key).  COLLECT is how answers become lines:
  * "each" (every event of Answers), "last" (the last event of each first column), "max" (the largest), "files" (BandCounts after each file).
  *
  * A shard is a thread with a Siddhi app of its own: it reads all files and feeds the rows whose key is its own.
+ *
+ * If SLICE_MS is not 0, a file is read when it is due, so long after the one before.  It is told when the last shard was done with it: an
+ * app answers on the thread that sends it rows, so when `send` comes back, its answers have been called back.
  */
 public final class Siddhi {
     static final int BATCH = 256;
@@ -110,17 +114,21 @@ public final class Siddhi {
         final String collect;
         final boolean keep;
         final String[] streams;
+        final long sliceNanos;
+        final List<Long> done = new ArrayList<>();
         final SiddhiAppRuntime app;
         final List<Object[]> lines = new ArrayList<>();
         final Map<Object, Object[]> latest = new TreeMap<>();
         long answers;
+        long started;
         Throwable failure;
 
-        Shard(int number, int shards, String text, String collect, boolean keep, String[] streams) {
+        Shard(int number, int shards, String text, String collect, boolean keep, long sliceNanos, String[] streams) {
             this.number = number;
             this.shards = shards;
             this.collect = collect;
             this.keep = keep;
+            this.sliceNanos = sliceNanos;
             this.streams = streams;
             app = new SiddhiManager().createSiddhiAppRuntime(text);
             if (!collect.equals("files")) {
@@ -167,6 +175,7 @@ public final class Siddhi {
                 files[s] = streams[3 * s + 2].split(",");
             }
             for (int file = 0; file < files[0].length; file++) {
+                waitUntilDue(file);
                 List<Rows> open = new ArrayList<>();
                 for (int s = 0; s < count; s++) {
                     open.add(new Rows(Path.of(files[s][file]), streams[3 * s + 1]));
@@ -182,7 +191,18 @@ public final class Siddhi {
                     lines.add(new Object[] {(long) file, top, bands});
                     answers++;
                 }
+                done.add(System.nanoTime());
             }
+        }
+
+        void waitUntilDue(int file) throws InterruptedException {
+            for (long early; (early = due(file) - System.nanoTime()) > 0;) {
+                TimeUnit.NANOSECONDS.sleep(early);
+            }
+        }
+
+        long due(int file) {
+            return started + file * sliceNanos;
         }
 
         /** The rows of one file of each stream in the order of time, as far as they are of this shard. */
@@ -237,18 +257,35 @@ public final class Siddhi {
         }
     }
 
+    /** A line of nanoseconds, from when each file was due until all shards were done with it. */
+    static void tellDelays(List<Shard> shards) {
+        StringBuilder line = new StringBuilder();
+        for (int file = 0; file < shards.get(0).done.size(); file++) {
+            long last = 0;
+            for (Shard shard : shards) {
+                last = Math.max(last, shard.done.get(file) - shard.due(file));
+            }
+            line.append(last).append(' ');
+        }
+        System.out.println(line);
+    }
+
     public static void main(String[] args) throws Exception {
         Logger.getRootLogger().addAppender(new Fail());
         int count = Integer.parseInt(args[0]);
         String text = Files.readString(Path.of(args[1]));
         boolean keep = !args[3].equals("-");
-        String[] streams = Arrays.copyOfRange(args, 4, args.length);
+        String[] streams = Arrays.copyOfRange(args, 5, args.length);
+        long sliceNanos = Long.parseLong(args[4]) * 1_000_000;
         List<Shard> shards = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            shards.add(new Shard(i, count, text, args[2], keep, streams));
+            shards.add(new Shard(i, count, text, args[2], keep, sliceNanos, streams));
         }
         long started = System.nanoTime();
-        shards.forEach(Thread::start);
+        for (Shard shard : shards) {
+            shard.started = started;
+            shard.start();
+        }
         long answers = 0;
         for (Shard shard : shards) {
             shard.join();
@@ -277,6 +314,9 @@ public final class Siddhi {
                     out.write('\n');
                 }
             }
+        }
+        if (sliceNanos > 0) {
+            tellDelays(shards);
         }
         System.out.println(seconds + " " + (latest.isEmpty() ? answers : latest.size()));
         System.out.flush();

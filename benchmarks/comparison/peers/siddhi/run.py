@@ -11,6 +11,9 @@ w3, w4  A join of two windows reads the whole window for each row, so the rows a
 w6  A query for each selection, all in one app; text has no order in Siddhi, so not with text as keys.
 w7  Totals and band counts are kept row by row, with retractions; the outermost aggregate is asked of the table of bands after each
     file, because Siddhi retracts only rows that leave a window of the same query.  One shard, as bands are of all keys.
+
+At a pace each slice is a file, parsed and sent when it is due.  Its effect is there when both apps have called back what they have to say
+of its rows, and of w7 when the bands have been asked.
 """
 
 import subprocess
@@ -18,13 +21,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from comparison.peers.common import Job, job, result, write_answers
+from comparison.peers.common import SLICE, Job, job, result, write_answers
 
 HERE = Path(__file__).resolve().parent
 JARS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "__PySiddhiProxy" / "target" / "lib"
 JAVA = ["java", "-XX:+UseParallelGC", "-XX:ParallelGCThreads=2", "-Xmx6g"]
 
 WORKLOADS = {"w1": "rows", "w2": "windows", "w3": "running", "w4": "running", "w6": "selected", "w7": "files"}
+PACED = True
 COLLECT = {"w1": "each", "w2": "each", "w3": "max", "w4": "last", "w6": "each", "w7": "files"}
 SHARDS = {"w1": 2, "w2": 2, "w3": 2, "w4": 2, "w6": 2, "w7": 1}
 COLUMNS = {
@@ -94,13 +98,15 @@ def main() -> None:
         queries, lines = Path(folder) / "app.siddhi", Path(folder) / "answers.csv"
         queries.write_text(app(spec))
         command = [*JAVA, "-cp", f"{JARS}/*", str(HERE / "Siddhi.java"), str(SHARDS[spec.workload]), str(queries), COLLECT[spec.workload]]
-        done = subprocess.run([*command, str(lines) if spec.answers else "-", *inputs(spec)], stdout=subprocess.PIPE, text=True)
+        command += [str(lines) if spec.answers else "-", str(round(SLICE * 1000) if spec.pace else 0), *inputs(spec)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(1)
         seconds, answers = done.stdout.split()[-2:]
         if spec.answers:
             write_answers(spec.answers, [as_table(lines, spec)])
-    result(0.0, int(answers), ended=float(seconds))
+    delays = [int(nanos) / 1e9 for nanos in done.stdout.splitlines()[-2].split()] if spec.pace else None
+    result(0.0, int(answers), ended=float(seconds), delays=delays)
 
 
 if __name__ == "__main__":
