@@ -32,7 +32,7 @@ def test_every_command_it_names_exists_and_every_command_is_named() -> None:
 def test_every_target_it_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:
-        for target in re.findall(r"`?make (\w+)[`\s]", page.read_text()):
+        for target in re.findall(r"(?:^|`)make (\w+)", page.read_text(), re.MULTILINE):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
 
 
