@@ -54,6 +54,11 @@ def bucket_of(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
     return (((hashes >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)).astype(np.int32)
 
 
+def dealt(numbers: Ints, run_bits: int, block_bits: int, buckets: int) -> npt.NDArray[np.int32]:
+    """Blocks of 2**block_bits numbers go to the buckets in turn; with which of them each run of 2**run_bits begins, a hash says."""
+    return _dealt(arrow_buffers.frozen(numbers), run_bits, block_bits, buckets)
+
+
 def split_by_bucket(bucket: npt.NDArray[np.int32], buckets: int) -> tuple[Ints, Ints]:
     """(order, offsets): the rows of bucket b, in their old order, are order[offsets[b]:offsets[b + 1]]."""
     order, offsets = np.empty(len(bucket), np.int64), np.zeros(buckets + 1, np.int64)
@@ -66,6 +71,19 @@ def _hash_words(words: Ints) -> Hashes:
     out = np.empty(len(words), np.uint64)
     for i in range(len(words)):
         out[i] = mix(np.uint64(words[i]))
+    return out
+
+
+@kernel
+def _dealt(numbers: Ints, run_bits: int, block_bits: int, buckets: int) -> npt.NDArray[np.int32]:
+    out = np.empty(len(numbers), np.int32)
+    last, bucket = np.int64(-1), 0
+    for i in range(len(numbers)):
+        block = numbers[i] >> block_bits
+        if block != last:
+            first = ((mix(np.uint64(numbers[i] >> run_bits)) >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
+            last, bucket = block, (np.int64(first) + block) % buckets
+        out[i] = bucket
     return out
 
 

@@ -30,9 +30,8 @@ from millstream.runtime.stage_clock import CLOCK, timed
 from millstream.state import file_columns, output_file
 from millstream.state.chunk import SEQ, TS, ChunkInfo, bucket_label, is_split_into, read_chunk
 from millstream.state.disk_types import cast_columns
-
-_SPREAD_SHIFT = 14
-"""Rows that arrive together stay together: 2**14 consecutive sequence numbers share a bucket."""
+from millstream.state.parquet_file import MayHave
+from millstream.state.sequence import buckets_of, may_have
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class _Rows:
     rows: pa.RecordBatch
 
     def filtered(self, kept: npt.NDArray[np.bool_]) -> _Rows:
+        if kept.all():
+            return self
         return _Rows(self.ts[kept], self.seq[kept], self.sign[kept], self.rows.filter(pa.array(kept)))
 
     def batch(self) -> SignedBatch:
@@ -137,15 +138,21 @@ def _arrival_order(seq: Instants, rows: pa.RecordBatch | None) -> Instants:
 def _of_bucket(
     source: SourceExec, table_dir: str, chunk: ChunkInfo, bucket: int, buckets: int, evaluator: Evaluator, after: int, did: Profile
 ) -> _Rows:
-    part = _decoded(source, table_dir, chunk)
+    is_split = _is_split(source, chunk, buckets)
+    is_dealt = isinstance(source.distribution, Anywhere) and not is_split  # the bucket of a row is known before it is read
+
+    def is_wanted(least: int, greatest: int) -> bool:
+        return greatest > after and (not is_dealt or may_have(bucket, buckets, least, greatest))
+
+    part = _decoded(source, table_dir, chunk, is_wanted)
     part = part if chunk.min_seq > after else part.filtered(part.seq > after)
-    if _is_split(source, chunk, buckets):
+    if is_split:
         return _counted(source, part, evaluator, did)
+    if is_dealt:
+        return _counted(source, part.filtered(_buckets(source, part, buckets) == bucket), evaluator, did)
     for_all = did if bucket == 0 else Profile()
     if isinstance(source.distribution, Single) or buckets == 1:
         return _counted(source, part, evaluator, for_all)
-    if isinstance(source.distribution, Anywhere):  # known of a row before it is filtered: the others do that with theirs
-        return _counted(source, part.filtered(_buckets(source, part, buckets) == bucket), evaluator, did)
     part = _counted(source, part, evaluator, for_all)
     return part.filtered(_buckets(source, part, buckets) == bucket)
 
@@ -186,16 +193,18 @@ def _prepared(source: SourceExec, part: _Rows, evaluator: Evaluator) -> _Rows:
 
 
 @timed("decode")
-def _decoded(source: SourceExec, table_dir: str, chunk: ChunkInfo) -> _Rows:
+def _decoded(source: SourceExec, table_dir: str, chunk: ChunkInfo, is_wanted: MayHave | None = None) -> _Rows:
+    """Without some of the rows whose sequence numbers are not wanted, where there are any."""
     own = _LOGS[source.kind]
     extra = [name for name in (own.instant, own.order, own.sign) if name is not None]
-    table = read_chunk(table_dir, chunk, [*(column for column, _, _ in source.columns), *extra])
+    columns = [*(column for column, _, _ in source.columns), *extra]
+    table = read_chunk(table_dir, chunk, columns, wanted=is_wanted if own.order is not None else None)
     ts = table.column(own.instant).cast(pa.int64()).to_numpy()
     seq = table.column(own.order).to_numpy() if own.order is not None else ts - BEGINNING
     sign = table.column(own.sign).to_numpy() if own.sign is not None else np.ones(len(ts), np.int8)
     declared = pa.schema([pa.field(name, type_) for _, name, type_ in source.columns])
-    columns = cast_columns(table.select([column for column, _, _ in source.columns]), declared).columns
-    return _Rows(ts, seq, sign, pa.RecordBatch.from_arrays([_plain(array) for array in columns], schema=declared))
+    values = cast_columns(table.select([column for column, _, _ in source.columns]), declared).columns
+    return _Rows(ts, seq, sign, pa.RecordBatch.from_arrays([_plain(array) for array in values], schema=declared))
 
 
 def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -210,6 +219,6 @@ def _buckets(source: SourceExec, part: _Rows, buckets: int) -> npt.NDArray[np.in
         case ByKey(columns):
             return bucket_of(hash_columns([part.rows.column(name) for name in columns]), buckets)
         case Anywhere():
-            return bucket_of(hash_columns([pa.array(part.seq >> _SPREAD_SHIFT)]), buckets)
+            return buckets_of(part.seq, buckets)
         case Single():
             return np.zeros(len(part.ts), np.int32)

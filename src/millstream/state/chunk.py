@@ -16,7 +16,8 @@ from millstream.core.schema import Schema
 from millstream.state.atomic import sync_file, writing
 from millstream.state.disk_types import cast_columns
 from millstream.state.fault import fault_point
-from millstream.state.parquet_file import read_parquet, write_parquet
+from millstream.state.parquet_file import MayHave, read_parquet, write_parquet
+from millstream.state.sequence import block_starts
 from millstream.state.timed_file import TimedFile
 
 TS, SEQ, BUCKET, FRONTIER = "_ts", "_seq", "_bucket", "_frontier"
@@ -45,11 +46,12 @@ class ChunkInfo(TimedFile):
 def write_chunk(directory: str | Path, rows: pa.Table | pa.RecordBatch, *, bucket: int | None = None, time_column: str = TS) -> ChunkInfo:
     """Writes `rows` (the stream's columns, _ts and _seq; at least one row) under a name of their own, durable on return.
 
-    `bucket` is their label, if they are all of one bucket.
+    `bucket` is their label, if they are all of one bucket; otherwise each block that goes to a bucket as a whole is a row group.
     """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     assert table.num_rows, "an empty chunk is not worth a file"
-    path, size = placed(directory, bucket, lambda folder: write_parquet(folder, table, statistics=(time_column, SEQ)))
+    blocks = block_starts(table.column(SEQ).to_numpy()) if bucket is None else []
+    path, size = placed(directory, bucket, lambda folder: write_parquet(folder, table, statistics=(time_column, SEQ), groups_at=blocks))
     min_ts, max_ts = _extremes(table, time_column)
     min_seq, max_seq = _extremes(table, SEQ)
     return ChunkInfo(path, bucket, table.num_rows, size, min_ts, max_ts, min_seq, max_seq)
@@ -68,9 +70,20 @@ def placed(directory: str | Path, bucket: int | None, write: Callable[[Path], tu
     return path, size
 
 
-def read_chunk(directory: str | Path, info: ChunkInfo, columns: Sequence[str] | None = None, *, schema: Schema | None = None) -> pa.Table:
-    """The chunk's rows as written.  With `schema` its columns get the declared types back (INTERVAL and VOID have others on disk)."""
-    rows = read_parquet(Path(directory) / info.path, size=info.bytes, rows=info.rows, columns=columns)
+def read_chunk(
+    directory: str | Path,
+    info: ChunkInfo,
+    columns: Sequence[str] | None = None,
+    *,
+    schema: Schema | None = None,
+    wanted: MayHave | None = None,
+) -> pa.Table:
+    """The chunk's rows as written.  With `schema` its columns get the declared types back (INTERVAL and VOID have others on disk).
+
+    `wanted` may leave out rows, by their sequence numbers.
+    """
+    by_seq = None if wanted is None else (SEQ, wanted)
+    rows = read_parquet(Path(directory) / info.path, size=info.bytes, rows=info.rows, columns=columns, wanted=by_seq)
     if schema is None:
         return rows
     types = {field.name: field.type for field in schema}

@@ -111,5 +111,8 @@ def read_output(
     directory: str | Path, file: OutputFile, columns: Sequence[str] | None = None, between: tuple[int, int] | None = None
 ) -> pa.Table:
     """`between` two instants (the first one excluded) more may be given than lies there, but nothing is missing."""
-    span = None if between is None else (INSTANT, *between)
-    return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns, between=span)
+    if between is None:
+        return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns)
+    after, upto = between
+    wanted = (INSTANT, lambda least, greatest: greatest > after and least <= upto)
+    return read_parquet(Path(directory) / file.path, size=file.bytes, rows=file.rows, columns=columns, wanted=wanted)
