@@ -1,23 +1,28 @@
 """Dense codes for rows of int64 words: the hash table below KeyTable.
 
-    entries   (slots, 2)         open addressing, linear probing: (word, code), code -1 = empty
+    entries   (slots, 2)         open addressing, linear probing: (word, code), code -1 = empty; 8 bytes, or 16 of keys of one word
     keys      (capacity, width)  the words behind each code
     live      (capacity,)        1 while the code is in use
     free      (capacity,)        stack of codes that were used and released
     counters  NEXT, FREE, NULL   first code never used; height of the stack; code of NULL or -1
 
-The entry's word is the key itself if a key is one word, else the hash of its words; equality is
-always verified on the words.  There are twice as many slots as codes, so probes stay short, and
+The entry's word is the key itself if a key is one word, else 32 bits of a hash of its words; equality
+is always verified on the words.  There are twice as many slots as codes, so probes stay short, and
 release closes the gap it leaves (no tombstones): codes may come and go for ever.
 Kernels stop at the row for which no code is left and say so; the caller grows and goes on there.
 """
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
+import numpy.typing as npt
 
 from millstream.kernels.arrow_buffers import frozen
 from millstream.kernels.compiled import AHEAD, Bytes, Ints, inlined, kernel, mix, prefetch
+
+T = TypeVar("T", bound=np.generic)
 
 NEXT, FREE, NULL = 0, 1, 2
 _SMALLEST = 64
@@ -32,7 +37,7 @@ class CodeTable:
         self.keys: Ints = np.zeros((0, width), np.int64)
         self._live: Bytes = np.zeros(0, np.uint8)
         self._free: Ints = np.zeros(0, np.int64)
-        self._entries: Ints = np.empty((0, 2), np.int64)
+        self._entries = self._empty(0)
         self._resize(_SMALLEST)
 
     def __len__(self) -> int:
@@ -82,12 +87,23 @@ class CodeTable:
             self._resize(1 << (capacity - 1).bit_length())
 
     def _resize(self, capacity: int) -> None:
-        grown = capacity - self.capacity
-        self.keys = np.concatenate([self.keys, np.zeros((grown, self.width), np.int64)])
-        self._live = np.concatenate([self._live, np.zeros(grown, np.uint8)])
-        self._free = np.concatenate([self._free, np.zeros(grown, np.int64)])
-        self._entries = np.full((2 * capacity, 2), -1, np.int64)
+        self.keys = _grown(self.keys, capacity, int(self._counters[NEXT]))
+        self._live = _grown(self._live, capacity, int(self._counters[NEXT]))
+        self._free = _grown(self._free, capacity, int(self._counters[FREE]))
+        self._entries = self._empty(0)  # the old ones go first: they are not needed
+        self._entries = self._empty(2 * capacity)
         _fill(self._entries, self.keys, self._live, self._counters)
+
+    def _empty(self, slots: int) -> Ints:
+        assert slots < 1 << 32, "a code has 32 bits"
+        return np.full((slots, 2), -1, np.int64 if self.width == 1 else np.int32)
+
+
+def _grown(array: npt.NDArray[T], capacity: int, used: int) -> npt.NDArray[T]:
+    """Zeros of which only what is used has been written: the rest takes no memory."""
+    larger = np.zeros((capacity, *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 @inlined
@@ -98,12 +114,12 @@ def _entry_word(keys: Ints, row: int) -> np.int64:
     word = np.uint64(0)
     for j in range(keys.shape[1]):
         word = mix(word ^ np.uint64(keys[row, j]))
-    return np.int64(word)
+    return np.int64(np.int32(word))
 
 
 @inlined
 def _home(word: np.int64, mask: int) -> np.int64:
-    return np.int64(mix(np.uint64(word))) & mask
+    return np.int64(mix(np.uint64(np.int64(word)))) & mask
 
 
 @inlined
@@ -149,7 +165,7 @@ def _encode_words(
         slot = _home(word, mask)
         while entries[slot, 1] >= 0 and entries[slot, 0] != word:
             slot = (slot + 1) & mask
-        code = entries[slot, 1]
+        code = int(entries[slot, 1])
         if code < 0:
             code = _take_code(live, free, counters)
             if code < 0:
@@ -172,7 +188,7 @@ def _prefetch_row(words: Ints, i: int, entries: Ints, mask: int, keys: Ints) -> 
     """Ask for what rows to come will read: first an entry, later the words behind its code."""
     if i + AHEAD < len(words):
         prefetch(entries, _home(words[i + AHEAD], mask))
-        code = entries[_home(words[i + AHEAD // 2], mask), 1]
+        code = int(entries[_home(words[i + AHEAD // 2], mask), 1])
         if code >= 0:
             prefetch(keys, code)
 
@@ -189,7 +205,7 @@ def _encode_rows(
         slot = _home(word, mask)
         while entries[slot, 1] >= 0 and not (entries[slot, 0] == word and _same_row(rows, i, keys, entries[slot, 1])):
             slot = (slot + 1) & mask
-        code = entries[slot, 1]
+        code = int(entries[slot, 1])
         if code < 0:
             code = _take_code(live, free, counters)
             if code < 0:

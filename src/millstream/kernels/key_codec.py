@@ -93,11 +93,11 @@ class BytesCodec(Codec):
 
 
 class RowCodec:
-    """Several columns side by side: first the words of their NULL flags, then each column's words."""
+    """Several columns side by side: first the words of their NULL flags, if there may be NULLs, then each column's words."""
 
-    def __init__(self, codecs: Sequence[Codec]) -> None:
+    def __init__(self, codecs: Sequence[Codec], *, has_nulls: bool = True) -> None:
         self.codecs = tuple(codecs)
-        self._flag_words = -(-len(self.codecs) // _FLAGS)
+        self._flag_words = -(-len(self.codecs) // _FLAGS) if has_nulls else 0
         self.width = self._flag_words + sum(codec.width for codec in self.codecs)
 
     def words(self, columns: Sequence[pa.Array], length: int) -> Ints:
@@ -107,6 +107,7 @@ class RowCodec:
             valid = arrow_buffers.valid_mask(column)
             part = column_words(codec, column)
             if len(valid):
+                assert self._flag_words, "a NULL where none was to come"
                 matrix[:, k // _FLAGS] |= (valid == 0).astype(np.int64) << (k % _FLAGS)
                 part = part * (valid[:, None] != 0)
             matrix[:, at : at + codec.width] = part
@@ -124,9 +125,12 @@ class RowCodec:
     def same(self, left: Ints, right: Ints, index: int) -> npt.NDArray[np.bool_]:
         """Where one of the columns has the same value (or NULL) in both."""
         at = self._flag_words + sum(codec.width for codec in self.codecs[:index])
-        flags = ((left[:, index // _FLAGS] ^ right[:, index // _FLAGS]) >> (index % _FLAGS)) & 1
         words = slice(at, at + self.codecs[index].width)
-        return (flags == 0) & (left[:, words] == right[:, words]).all(axis=1)
+        same: npt.NDArray[np.bool_] = (left[:, words] == right[:, words]).all(axis=1)
+        if not self._flag_words:
+            return same
+        flags = ((left[:, index // _FLAGS] ^ right[:, index // _FLAGS]) >> (index % _FLAGS)) & 1
+        return (flags == 0) & same
 
     def nulled(self, words: Ints, valid: Bytes) -> Ints:
         """The words with all columns NULL where the row is not valid."""
@@ -146,7 +150,8 @@ class RowCodec:
 
     def _part(self, words: Ints, k: int) -> tuple[Codec, Ints, Bytes]:
         codec, at = self.codecs[k], self._flag_words + sum(codec.width for codec in self.codecs[:k])
-        flags, part = words[:, k // _FLAGS], np.ascontiguousarray(words[:, at : at + codec.width])
+        part = np.ascontiguousarray(words[:, at : at + codec.width])
+        flags = words[:, k // _FLAGS] if self._flag_words else ALL_VALID
         if not flags.any():
             return codec, part, ALL_VALID
         valid = (((flags >> (k % _FLAGS)) & 1) == 0).astype(np.uint8)

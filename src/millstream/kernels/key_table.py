@@ -25,9 +25,10 @@ _SLACK = 1024
 
 
 class KeyTable:
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
+    def __init__(self, types: Sequence[pa.DataType], *, has_nulls: bool = True) -> None:
+        """Without `has_nulls` nobody brings one."""
         assert types, "a key has at least one column"
-        self._rows = RowCodec([codec_for(type_) for type_ in types])
+        self._rows = RowCodec([codec_for(type_) for type_ in types], has_nulls=has_nulls)
         single = self._rows.codecs[0] if len(types) == 1 else None
         # the usual case, one column of one word each, needs no matrix and no NULL flags
         self._single = single if single is not None and single.width == 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -87,19 +88,38 @@ def test_table_equals_a_dict(schema: Schema, data: st.DataObject) -> None:
             model.encode(move)
 
 
-def test_colliding_and_neighbouring_keys_survive_releases() -> None:
+@pytest.mark.parametrize("make", [
+    lambda: KeyTable([pa.int64()]),
+    lambda: KeyTable([pa.int64(), pa.int64()]),
+    lambda: KeyTable([pa.int64(), pa.int64()], has_nulls=False),
+], ids=["one word", "with flags", "without flags"])  # fmt: skip
+def test_colliding_and_neighbouring_keys_survive_releases(make: Callable[[], KeyTable]) -> None:
     """Thousands of keys through growth and deletion in a random order: every probe chain is cut somewhere."""
     rng = np.random.default_rng(1)
     model: dict[int, int] = {}
-    table = KeyTable([pa.int64()])
+    table = make()
+    width = len(table.decode(np.zeros(0, np.int64)))
     for _ in range(60):
         keys = rng.integers(0, 4000, 1500)
-        codes = table.encode([pa.array(keys)])
+        codes = table.encode([pa.array(keys), pa.array(keys << 33)][:width])
         for key, code in zip(keys.tolist(), codes.tolist(), strict=True):
             assert model.setdefault(key, code) == code
         gone = rng.permutation(list(model))[: len(model) // 2].tolist()
         table.release(np.array([model.pop(key) for key in gone], np.int64))
-    assert table.decode(np.array(list(model.values())))[0].to_pylist() == list(model)
+    values = [column.to_pylist() for column in table.decode(np.array(list(model.values())))]
+    assert values == [list(model), [key << 33 for key in model]][:width]
+
+
+def test_the_same_32_bits_of_a_hash_are_not_the_same_key() -> None:
+    """Of 300,000 keys some ten pairs have them in common."""
+    keys = np.arange(300_000)
+    table = KeyTable([pa.int64(), pa.int64()], has_nulls=False)
+    columns = [pa.array(keys % 7), pa.array(keys)]
+    codes = table.encode(columns)
+    assert len(np.unique(codes)) == len(keys)
+    assert (table.encode(columns) == codes).all()
+    table.release(codes[::2])
+    assert (table.encode(columns)[1::2] == codes[1::2]).all()
 
 
 @pytest.mark.parametrize("kind", ["ints", "strings", "pairs", "lists"])

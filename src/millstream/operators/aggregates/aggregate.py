@@ -104,6 +104,7 @@ def grown(state: npt.NDArray[Any], capacity: int, fill: int = 0) -> npt.NDArray[
     """The same array with room for `capacity` groups."""
     if len(state) >= capacity:
         return state
-    larger = np.full((capacity, *state.shape[1:]), fill, state.dtype)
+    shape = (capacity, *state.shape[1:])
+    larger = np.full(shape, fill, state.dtype) if fill else np.zeros(shape, state.dtype)  # zeros take no memory until they are written to
     larger[: len(state)] = state
     return larger

@@ -25,8 +25,8 @@ from millstream.operators.operator import Arrays
 class Pairs:
     """The pairs that are there, and how often."""
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        self._table = KeyTable([pa.int64(), *types])
+    def __init__(self, types: Sequence[pa.DataType], *, has_nulls: bool = True) -> None:
+        self._table = KeyTable([pa.int64(), *types], has_nulls=has_nulls)
         self._counts: Ints = np.zeros(0, np.int64)
 
     def _encoded(self, groups: Ints, values: Sequence[pa.Array]) -> Ints:
@@ -62,7 +62,7 @@ class DistinctValues(Pairs):
     """Says which changes matter to an aggregate that sees every value once."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
-        super().__init__(types)
+        super().__init__(types, has_nulls=False)
         self._added: Changes | None = None
         self._flips: Bytes
 
