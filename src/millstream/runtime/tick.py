@@ -57,7 +57,7 @@ otherwise every bucket reads the chunks itself and keeps its own rows."""
 _EXPRESSIONS_WEIGH = 3
 """A source that filters or computes costs about this much more per row than one that only decodes."""
 
-MOST_ROWS = 1_000_000
+MOST_ROWS = 2_000_000
 """A tick takes in about this many rows at the most: a backlog is worked off in bounded steps."""
 
 

@@ -47,32 +47,43 @@ class RowWriter:
 
 
 class FileWriter:
-    def __init__(self, plan: IngestPlan, reader: FileReader, notes: Path, fatal: frozenset[str]) -> None:
+    """The function of a task (python_job.py) over some of a batch's files, with their numbers in it."""
+
+    def __init__(
+        self, plan: IngestPlan, reader: FileReader, notes: Path, fatal: frozenset[str], numbered_paths: Sequence[tuple[int, str]]
+    ) -> None:
         self._plan = plan
         self._reader = reader
         self._notes = notes
         self._fatal = fatal
+        self._numbered_paths = numbered_paths
 
-    def __call__(self, numbered_paths: Iterable[tuple[int, str]]) -> Iterator[str]:
+    def __call__(self, _: int, anchor: Iterable[str]) -> Iterator[list[str]]:
+        for _each in anchor:
+            pass
+        yield list(self._reports())
+
+    def _reports(self) -> Iterator[str]:
         """Neighbouring files share chunks: a commit of many small ones would cost more than their rows."""
-        number, rows = 0, 0
+        number, rows, whole_chunks = 0, 0, 0
         parts: list[Part] = []
         try:
-            for i, path in numbered_paths:
+            for i, path in self._numbered_paths:
                 number = i if not parts else number
                 parts.append(self._part(i, path))
                 rows += parts[-1].rows.num_rows + len(parts[-1].rejected)
                 if rows >= _CHUNK_ROWS:
                     yield encode_report(write_partition(self._plan, number, parts))
-                    parts, rows = [], 0
+                    parts, rows, whole_chunks = [], 0, whole_chunks + 1
             if parts:
                 yield encode_report(write_partition(self._plan, number, parts))
         except Exception as error:
             yield encode_failure(error)
-        # a source's process waits for files that may not come, and buckets need the memory now: at the peak of ten million
-        # rows all processes have 1.3 GB instead of 1.65, for 30 ns a row
+        # Who read no whole chunk waits for files that may not come, and buckets need the memory now.  Who works off a backlog is
+        # asked again at once: having the memory made anew each time cost 26 ns a row, and keeping it keeps 0.2 GB.
         del parts
-        pa.default_memory_pool().release_unused()
+        if not whole_chunks:
+            pa.default_memory_pool().release_unused()
         leave_out_what_is_loaded()
 
     def _part(self, number: int, path: str) -> Part:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,7 @@ from millstream.spark.file_readers import FileReader, fast_file_reader
 from millstream.spark.jobs import Jobs
 from millstream.spark.lost_files import read_around
 from millstream.spark.once import spark_reason
+from millstream.spark.python_job import PythonJobs, PythonTask
 from millstream.spark.reports import REPORT_SCHEMA, decode_reports
 from millstream.spark.session import errors_told_by_us
 from millstream.spark.source_tasks import FileOpener, FileWriter, RowWriter
@@ -66,6 +68,9 @@ class Sources:
     def __init__(self, spark: SparkSession, streams: Streams, location: Location, arrived: Callable[[], None]) -> None:
         self._spark = spark
         self._jobs = Jobs(spark.sparkContext)
+        self._python = PythonJobs(spark.sparkContext)
+        self._anywhere = spark.sparkContext._jsc.parallelize([""], 1).rdd()
+        """What tasks are made over that any executor may have."""
         self._streams = streams
         self._location = location
         self._arrived = arrived
@@ -205,12 +210,15 @@ class Sources:
         if not paths:
             return []
         context, notes, fatal = self._spark.sparkContext, self._location.reading_dir(plan.stream), set[str]()
-        slices = min(len(paths), max(1, context.defaultParallelism))
-        jobs = context.parallelize(list(enumerate(paths)), slices)
+        numbered, tasks = list(enumerate(paths)), min(len(paths), max(1, context.defaultParallelism))
+        cuts = [len(paths) * place // tasks for place in range(tasks + 1)]
+        shares = [numbered[start:end] for start, end in pairwise(cuts)]
+        whole = replace(plan, partitions=len(paths))
 
         def run(left_out: frozenset[str]) -> list[str]:
-            written: list[str] = jobs.mapPartitions(FileWriter(replace(plan, partitions=len(paths)), reader, notes, left_out)).collect()
-            return written
+            writers = [FileWriter(whole, reader, notes, left_out, share) for share in shares]
+            written = self._python.run([PythonTask(self._anywhere, {}, writer) for writer in writers])
+            return [report for of_task in written for report in of_task]
 
         def survives(path: str) -> bool:
             return self._jobs.is_survived(context.parallelize([path], 1).map(FileOpener(plan, reader)).count)
