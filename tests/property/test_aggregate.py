@@ -52,6 +52,39 @@ def test_one_group_without_keys_lives_for_ever(history: History) -> None:
     check(history, (), INTEGERS)
 
 
+Becoming = tuple[int, list[tuple[int, int | None]]]
+"""A gap, and then at one instant: the row at this place becomes one with this number more, or NULL."""
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    start=st.lists(st.tuples(st.sampled_from(["a", "a", "b"]), st.one_of(st.none(), st.integers(0, 60))), min_size=1, max_size=40),
+    becoming=st.lists(
+        st.tuples(st.integers(0, 1), st.lists(st.tuples(st.integers(0, 39), st.sampled_from([1, 1, -1, -1, 7, -30, None])), max_size=5)),
+        max_size=20,
+    ),
+    leaving_first=st.booleans(), data=st.data(),
+)  # fmt: skip
+def test_extremes_of_numbers_that_become_others(
+    start: list[tuple[str, int | None]], becoming: list[Becoming], leaving_first: bool, data: st.DataObject
+) -> None:
+    """As counts do below a maximum: what leaves and what enters at one instant is nearly the same."""
+    present, now = list(start), 0
+    changes: list[Change] = [(now, 1, row) for row in present]
+    for gap, numbers in becoming:
+        now += gap
+        for place, more in numbers:
+            key, old = present[place % len(present)]
+            new = (key, None if more is None else (old or 0) + more)
+            pair: list[Change] = [(now, -1, (key, old)), (now, 1, new)]
+            changes += pair if leaving_first else pair[::-1]
+            present[place % len(present)] = new
+    cuts = data.draw(st.frozensets(st.sampled_from(sorted({change[0] for change in changes}))))
+    calls = (call("min", "v", "BIGINT"), call("max", "v", "BIGINT"), COUNTS[0])
+    for keys in [(), ("k",)]:
+        check(History(Schema.of(k="STRING", v="BIGINT"), tuple(changes), cuts), keys, calls)
+
+
 @pytest.mark.parametrize("type_", KEY_TYPES)
 @settings(max_examples=40, deadline=None)
 @given(st.data())

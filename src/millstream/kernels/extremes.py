@@ -18,6 +18,7 @@ from millstream.kernels.ordered_multiset import (
     least,
     new_ahead,
     precedes,
+    replace,
 )
 from millstream.kernels.slots import Places
 
@@ -26,6 +27,9 @@ DONE, OUT_OF_NODES, NEVER_THERE = 0, 1, 2
 NOT_NOTED = 255
 """In `present`: the slot has not begun."""
 
+
+_NEAR = 1024
+"""So many nodes are in the cache anyway: with them, drawing near is a fourth of the work."""
 
 LEAST, GREATEST = 0, 1
 """Places in `ends`, which has a row for each group; a group without values has none, whatever stands there."""
@@ -45,20 +49,48 @@ def track_extremes(
     """Apply the changes, in the given order if there is one, from the progress[0]-th on; both extremes before and after each slot.
 
     Stops when an insert might find no node (the caller makes room and calls again), or at a value that was never there.
+    What enters and leaves a group at one instant is most often one number that has become another, with none between the two: then
+    nothing in the tree moves.  Such pairs come first; the turns from progress[1] to progress[2] have been had with them.
     """
     some_null, trees, text, texts, way = len(valid) > 0, address(nodes), address(arena), address(spans), address(path)
-    ahead = new_ahead()
-    for turn in range(progress[0], len(code)):
+    ahead, drawn = new_ahead(), 0
+    turn, done_from, done_to = progress[0], progress[1], progress[2]
+    while turn < len(code):
+        if turn == done_from and done_from < done_to:
+            turn = done_to
+            continue
         if not has_room(trees):
-            progress[0] = turn
+            progress[0], progress[1], progress[2] = turn, done_from, done_to
             return OUT_OF_NODES
-        if (turn - progress[0]) % TOGETHER == 0:
+        if turn >= drawn and len(nodes) > _NEAR:
             draw_near_turns(turn, code, order, keys, valid, trees, roots, ahead, by_bytes, text, texts)
+            drawn = turn + TOGETHER
         i = order[turn] if len(order) > 0 else turn
         g, s, key = code[i], slot[i], keys[i]
         root = roots[g]
         if present[2 * s] == NOT_NOTED:
             _note(ends, g, root, 2 * s, low, high, present)
+            if len(order) > 0 and not by_bytes and root != EMPTY and sign[i] > 0:
+                begun, leaves = turn, turn
+                while leaves < len(code) and slot[order[leaves]] == s and sign[order[leaves]] > 0:
+                    leaves += 1
+                done_from = done_to = leaves
+                while turn < leaves and done_to < len(code) and slot[order[done_to]] == s:
+                    new, old = order[turn], order[done_to]
+                    if some_null and (valid[new] == 0 or valid[old] == 0):
+                        break
+                    is_least, is_greatest = keys[old] == ends[g, LEAST], keys[old] == ends[g, GREATEST]
+                    if not replace(trees, root, keys[old], keys[new], is_least, is_greatest):
+                        break
+                    if is_least:
+                        ends[g, LEAST] = keys[new]
+                    if is_greatest:
+                        ends[g, GREATEST] = keys[new]
+                    turn += 1
+                    done_to += 1
+                if turn > begun:
+                    _note(ends, g, root, 2 * s + 1, low, high, present)
+                    continue
         if not some_null or valid[i] != 0:
             if sign[i] > 0:
                 if root == EMPTY or precedes(key, ends[g, LEAST], by_bytes, text, texts):
@@ -76,6 +108,7 @@ def track_extremes(
                     ends[g, GREATEST] = greatest(trees, root)
             roots[g] = root
         _note(ends, g, root, 2 * s + 1, low, high, present)
+        turn += 1
     return DONE
 
 

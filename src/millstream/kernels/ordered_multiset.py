@@ -450,6 +450,26 @@ def delete(nodes: Address, root: int, key: int, path: Address, by_bytes: bool, a
 
 
 @kernel
+def replace(nodes: Address, root: int, old: int, new: int, is_least: bool, is_greatest: bool) -> bool:
+    """One number becomes another, if it is there once and none that its leaf knows of is between them; else nothing happens.
+
+    The caller says whether the old one is the least or the greatest of all: then there is none beyond it in other leaves either.
+    """
+    node = root
+    while get(nodes, node + _LEVEL) > 0:
+        node = get(nodes, node + _CHILD + _words_before(nodes, node, 1, old + 1) - 1)
+    at, used = _words_before(nodes, node, 0, old), get(nodes, node + _USED)
+    if at == used or get(nodes, node + _WORD + at) != old or get(nodes, node + _WEIGHT + at) != 1:
+        return False
+    if new < old and not (get(nodes, node + _WORD + at - 1) < new if at > 0 else is_least):
+        return False
+    if new > old and not (new < get(nodes, node + _WORD + at + 1) if at + 1 < used else is_greatest):
+        return False
+    put(nodes, node + _WORD + at, new)
+    return True
+
+
+@kernel
 def _thin_out(nodes: Address, parent: int, at: int) -> bool:
     """Drop the node behind the entry if it is empty, merge it with a neighbour if both are thin; whether the parent lost an entry."""
     child = get(nodes, parent + _CHILD + at)

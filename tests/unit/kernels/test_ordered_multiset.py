@@ -42,6 +42,15 @@ class Model:
         self.roots[group] = om.delete(self.at, self.roots[group], key, self.path.ctypes.data, *self.order)
         assert self.roots[group] != om.NOT_THERE
 
+    def replace(self, group: int, position: int, new: int) -> bool:
+        keys = self.lists[group]
+        old = keys[position]
+        done = bool(om.replace(self.at, self.roots[group], old, new, old == keys[0], old == keys[-1]))
+        if done:
+            keys.remove(old)
+            bisect.insort(keys, new)
+        return done
+
     def check_ends(self, group: int) -> None:
         keys = self.lists[group]
         assert om.size(self.at, self.roots[group]) == len(keys)
@@ -125,6 +134,39 @@ def test_ranges_that_empty_and_fill_again() -> None:
             model.insert(0, key)
         if len(keys) % 20 == 0:
             model.check_ends(0)
+    model.check()
+
+
+@pytest.mark.parametrize("keys", [1, 5, 15, 40, 2000])
+def test_numbers_become_others_in_place(keys: int) -> None:
+    """Where it is done it is right, also in trees whose lower bounds have gone; where there is room around a number it is done."""
+    rng = np.random.default_rng(keys)
+    model = Model(1)
+    for key in range(0, 20 * keys, 20):
+        model.insert(0, key)
+    done = 0
+    for step in range(6000):
+        position, by = int(rng.integers(0, len(model.lists[0]))), int(rng.choice([-1, 0, 1, -30, 25, 10**6, -(10**6)]))
+        done += model.replace(0, position, model.lists[0][position] + by)
+        if step % 3 == 0:
+            model.delete(0, int(rng.integers(0, len(model.lists[0]))))
+            model.insert(0, int(rng.integers(-20, 20 * keys)))
+        if step % 100 == 0:
+            model.check()
+    model.check()
+    assert done > 1500
+    assert not om.replace(model.at, model.roots[0], 10**9, 10**9 + 1, False, False)
+
+
+@pytest.mark.parametrize("number", [-(2**63), 2**63 - 1])
+def test_the_least_and_the_greatest_of_all_numbers_become_others(number: int) -> None:
+    model = Model(1)
+    for key in (-5, 0, 5):
+        model.insert(0, key)
+    assert model.replace(0, 2 if number > 0 else 0, number)
+    model.check()
+    model.insert(0, 7)
+    assert model.replace(0, 0 if number < 0 else 2, -9 if number < 0 else 6)  # with that one beside it
     model.check()
 
 

@@ -42,7 +42,7 @@ class Multisets:
         """`track` applies changes, given their order, keys, validity and how far it came; here is the room that it needs."""
         self._maybe_sweep()
         keys, valid = self.sort_keys.keys(argument), arrow_buffers.valid_mask(argument)
-        order, progress = arrivals_first(changes.instant, changes.sign), np.zeros(1, np.int64)
+        order, progress = arrivals_first(changes.instant, changes.sign), np.zeros(3, np.int64)
         while (state := track(order, keys, valid, progress)) == OUT_OF_NODES:
             self._nodes = grown_nodes(self._nodes)
         if state == NEVER_THERE:
