@@ -76,7 +76,8 @@ class CodeTable:
 
     def release(self, codes: Ints) -> None:
         """Forget the keys behind these codes (each once); the codes will be given out again."""
-        _release(codes, self._entries, self.keys, self._live, self._free, self._counters)
+        release = _release_words if self.width == 1 else _release_rows
+        release(codes, self._entries, self.keys, self._live, self._free, self._counters)
 
     def live_codes(self) -> Ints:
         """The codes in use, in ascending order."""
@@ -92,7 +93,8 @@ class CodeTable:
         self._free = _grown(self._free, capacity, int(self._counters[FREE]))
         self._entries = self._empty(0)  # the old ones go first: they are not needed
         self._entries = self._empty(2 * capacity)
-        _fill(self._entries, self.keys, self._live, self._counters)
+        fill = _fill_words if self.width == 1 else _fill_rows
+        fill(self._entries, self.keys, self._live, self._counters)
 
     def _empty(self, slots: int) -> Ints:
         assert slots < 1 << 32, "a code has 32 bits"
@@ -228,7 +230,7 @@ def _gathered(keys: Ints, codes: Ints) -> Ints:
     return out
 
 
-@kernel
+@inlined
 def _release(codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> None:
     mask = len(entries) - 1
     for i in range(len(codes)):
@@ -254,6 +256,17 @@ def _release(codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, co
 
 
 @kernel
+def _release_words(codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> None:
+    _release(codes, entries, keys, live, free, counters)
+
+
+@kernel
+def _release_rows(codes: Ints, entries: Ints, keys: Ints, live: Bytes, free: Ints, counters: Ints) -> None:
+    """The same where entries are of 8 bytes: a kernel is compiled for one type of each argument."""
+    _release(codes, entries, keys, live, free, counters)
+
+
+@inlined
 def _fill(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
     """Enter all live keys into an empty table."""
     mask = len(entries) - 1
@@ -265,3 +278,13 @@ def _fill(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
         while entries[slot, 1] >= 0:
             slot = (slot + 1) & mask
         entries[slot, 0], entries[slot, 1] = word, code
+
+
+@kernel
+def _fill_words(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
+    _fill(entries, keys, live, counters)
+
+
+@kernel
+def _fill_rows(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
+    _fill(entries, keys, live, counters)
