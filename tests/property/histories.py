@@ -226,6 +226,10 @@ def bag(rows: Iterable[Row]) -> Bag:
     return result
 
 
+def bag_of(rows: pa.RecordBatch) -> Bag:
+    return bag(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
 def assert_netted(changes: Sequence[Change]) -> None:
     """Instants do not fall, and no row both enters and leaves at one instant."""
     instants = [change[0] for change in changes]

@@ -10,7 +10,7 @@ from millstream.core.instant import BEGINNING
 from millstream.core.schema import Schema, type_from_name
 from millstream.operators.aggregate import AggregateOp
 from millstream.plan.logical import AggregateCall
-from property.histories import Change, History, aggregate_slow, assert_netted, bag, contents_at, histories, no_input, run
+from property.histories import Change, History, aggregate_slow, assert_netted, bag_of, contents_at, histories, no_input, run
 
 KEY_TYPES = [
     "TINYINT", "BIGINT", "STRING", "BINARY", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL(10,2)", "DECIMAL(38,3)", "DATE", "TIMESTAMP",
@@ -114,7 +114,7 @@ def check_saved(history: History, keys: tuple[str, ...], calls: tuple[AggregateC
         expected = lasting.step(batch, frontier)
         assert repr(list(loaded.step(batch, frontier).changes())) == repr(list(expected.changes()))
         assert loaded.state_rows() == lasting.state_rows()
-        contents = bag(tuple(row.values()) for row in loaded.contents(no_input).to_pylist())
+        contents = bag_of(loaded.contents(no_input))
         assert contents == aggregate_slow(history.rows_at(frontier), history.schema, keys, calls)
         lasting = loaded
 

@@ -73,8 +73,11 @@ def test_in_each_bucket_first_or_not(query: str, pieces: list[tuple[list[Any], l
             if reopened:
                 db._location.close()
                 db = open_inline(path, buckets=buckets, rules_off=off)
+            halfway = _bag(db.query("q").result().to_pylist())
             db.advance(now + 10 * SECOND)
             db.flush()
-            found.append((_bag(db.query("q").changes().to_pylist()), db.query("q").frontier))
+            found.append(
+                (_bag(db.query("q").changes().to_pylist()), db.query("q").frontier, halfway, _bag(db.query("q").result().to_pylist()))
+            )
             db.close()
     assert found[0] == found[1] == found[2]

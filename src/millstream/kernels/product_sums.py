@@ -19,6 +19,7 @@ it is like after the last.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from millstream.core.signed_batch import Instants, Signs
 from millstream.kernels.compiled import AHEAD, Address, Bytes, Ints, address, get, inlined, kernel, prefetch_at, put
@@ -159,6 +160,18 @@ def multiply(
                     words[call, n], there[call, n] = now_notes[0, 2 + 2 * call], now_notes[0, 3 + 2 * call]
                 n += 1
     return n, turn, fault
+
+
+@kernel
+def results(keys: Ints, sides: int, calls: Ints, states: Ints, words: Ints, there: Bytes) -> npt.NDArray[np.bool_]:
+    """What the calls are for each of these keys now, and which of them have combinations."""
+    tables, what, width = address(states), address(calls), states.shape[1]
+    some = np.empty(len(keys), np.bool_)
+    for i in range(len(keys)):
+        some[i] = _combinations(tables, keys[i] * width, sides, -1) > 0
+        for call in range(len(calls)):
+            words[call, i], there[call, i] = _result(tables, keys[i] * width, sides, what, call)
+    return some
 
 
 @kernel

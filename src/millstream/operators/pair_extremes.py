@@ -26,7 +26,24 @@ from millstream.kernels import pair_extremes, slots, staircase
 from millstream.kernels.arrow_buffers import from_bytes, frozen, plain, to_bytes, valid_mask
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.key_table import KeyTable
-from millstream.kernels.pair_extremes import CHARGED, GROUP, GROUP_OF, INSTANT, IS, KEY, NOTED, PRESENT, RESULTS, TOP, UNTIL, VALUES, WAS
+from millstream.kernels.pair_extremes import (
+    CHARGED,
+    GROUP,
+    GROUP_OF,
+    INSTANT,
+    IS,
+    KEY,
+    NOTED,
+    PRESENT,
+    RESULTS,
+    TOP,
+    TOP_ENDS,
+    TOP_PRESENT,
+    TOP_VALUE,
+    UNTIL,
+    VALUES,
+    WAS,
+)
 from millstream.kernels.row_treap import NONE
 from millstream.kernels.sort_keys import SortKeys
 from millstream.operators.aggregates.aggregate import Values, grown
@@ -68,6 +85,17 @@ class PairExtremesOp:
         out = self._changes(noted) if len(noted) else SignedBatch.empty(self.schema)
         self._sweep()
         return out
+
+    def contents(self) -> pa.RecordBatch:
+        """The groups that have pairs, as they are."""
+        groups = self._groups.table.live_codes()
+        groups = groups[groups < len(self._tops)]
+        groups = groups[self._tops[groups, TOP_ENDS] != NONE]
+        columns = self._groups.table.decode(groups)
+        for place, call in enumerate(self._calls):
+            words, valid = (self._tops[groups, TOP * place + what] for what in (TOP_VALUE, TOP_PRESENT))
+            columns.append(call.values(frozen(words), frozen(valid.astype(np.uint8))))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow())
 
     def save(self) -> Arrays:
         """The rows of both sides: what can be the greatest follows from them."""

@@ -71,12 +71,18 @@ class ProductSumsOp:
             there,
         )
         _check(fault)
-        columns = self._table.decode(frozen(keys[:n]))
-        columns += [from_words(frozen(found[i, :n]), frozen(there[i, :n]), call.type) for i, call in enumerate(self._calls)]
+        rows = self._rows(keys[:n], found[:, :n], there[:, :n])
         gone, sound = product_sums.forsaken(key, sign, len(batches), self._states)
         _check(NEVER_THERE if not sound else fault)
         self._table.release(gone)
-        return SignedBatch(at[:n], signs[:n], pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow()))
+        return SignedBatch(at[:n], signs[:n], rows)
+
+    def contents(self) -> pa.RecordBatch:
+        """The groups as they are."""
+        codes = self._table.live_codes()
+        found, there = np.empty((len(self._calls), len(codes)), np.int64), np.empty((len(self._calls), len(codes)), np.uint8)
+        some = np.flatnonzero(product_sums.results(codes, len(self._keys), self._what, self._states, found, there))
+        return self._rows(codes[some], found[:, some], there[:, some])
 
     def save(self) -> Arrays:
         return {"states": self._states[self._table.live_codes()]} | prefixed(self._table.save(), "keys")
@@ -90,6 +96,11 @@ class ProductSumsOp:
 
     def state_rows(self) -> int:
         return len(self._table)
+
+    def _rows(self, keys: Ints, words: Ints, there: Bytes) -> pa.RecordBatch:
+        columns = self._table.decode(frozen(keys))
+        columns += [from_words(frozen(words[i]), frozen(there[i]), call.type) for i, call in enumerate(self._calls)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow())
 
     def _encoded(self, batch: SignedBatch, names: Sequence[str]) -> Ints:
         return self._table.encode([batch.rows.column(name) for name in names])

@@ -493,15 +493,13 @@ def contents_fragment(plan: PhysicalPlan) -> int | None:
 def keeps_contents(node: Exec) -> bool:
     """Whether the running operators can tell the current relation; else it is folded from the changelog."""
     match node:
-        case AggregateExec():
+        case AggregateExec() | PairExtremesExec() | ProductSumsExec():
             return True
         case WindowExec():
             return not node.spec.grows_only
         case SourceExec() | ReceiveExec() | JoinExec() | UnionExec() | NegateExec() | RepeatExec() | ToStreamExec() | RStreamExec():
             return False
-        case ExpireExec() | SetOperationExec() | ProductSumsExec():
-            return False
-        case OverExec() | TopKExec() | PairExtremesExec() | AsOfJoinExec() | ThresholdExec():
+        case ExpireExec() | SetOperationExec() | OverExec() | TopKExec() | AsOfJoinExec() | ThresholdExec():
             return False
         case _:
             return keeps_contents(node.input)

@@ -25,6 +25,8 @@ from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import MOST_ENDING, MOST_PAIRS
 from millstream.operators.match import MatchOp
 from millstream.operators.operator import Arrays, prefixed, without_prefix
+from millstream.operators.pair_extremes import PairExtremesOp
+from millstream.operators.product_sums import ProductSumsOp
 from millstream.operators.time_window import TimeWindowOp
 from millstream.plan.physical import Exec, ReceiveExec, SourceExec, WindowExec, in_order, inputs, leaves, messages_of
 from millstream.plan.selection import Wanted
@@ -232,9 +234,13 @@ class Circuit:
         return self._feeds[source] if isinstance(source, int) else source.outputs
 
     def _contents(self, source: int | Node) -> pa.RecordBatch:
-        if not isinstance(source, StepNode | RowWiseNode):
-            raise InternalError("this part of a plan keeps no contents")
-        return source.operator.contents(lambda: self._contents(source.below))
+        match source:
+            case StepNode() | RowWiseNode():
+                return source.operator.contents(lambda: self._contents(source.below))
+            case Node(state=PairExtremesOp() | ProductSumsOp() as operator):
+                return operator.contents()
+            case _:
+                raise InternalError("this part of a plan keeps no contents")
 
     # --- building -----------------------------------------------------------------------------
 

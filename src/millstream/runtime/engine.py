@@ -15,17 +15,18 @@ from functools import partial
 import pyarrow as pa
 
 from millstream.core.errors import ClusterFailed, InstantPassed, MillstreamError, NotSupported, StorageFailed
-from millstream.core.instant import NEVER_BEFORE, Micros, format_instant
+from millstream.core.instant import BEGINNING, NEVER_BEFORE, Micros, format_instant
 from millstream.plan.logical import BoundQuery
 from millstream.plan.physical import Exec, PhysicalPlan, SourceExec, contents_fragment, functions, keeps_nothing
 from millstream.plan.shared_subplans import found_in
+from millstream.runtime.adding_up import added_up
 from millstream.runtime.beside import Beside
 from millstream.runtime.clock import Clock
 from millstream.runtime.completeness import complete_from
 from millstream.runtime.families import Families
 from millstream.runtime.pulls.pulls import Pulls
 from millstream.runtime.replays import fail
-from millstream.runtime.results import elements, folded, undone
+from millstream.runtime.results import own_columns, undone
 from millstream.runtime.rounds import Rounds, TickReport
 from millstream.runtime.runner import Runner
 from millstream.runtime.running_query import RunningQuery, SnapshotRef, State, Switch, Terms, answer_fields, inputs_of, moved_by
@@ -513,33 +514,61 @@ class Engine:
         return query.changelog.read(since=since)
 
     def contents(self, query: RunningQuery, at: Micros | None = None) -> pa.Table:
-        """The relation at the query's frontier, or at an earlier instant: then with the changes since undone."""
+        """The relation at the query's frontier, or at an earlier instant; of a stream, its elements up to there."""
+        while (found := self._contents(query, at)) is None:
+            log.debug("the past of a query was folded while somebody looked at it", extra={"query": query.name})
+        return found
+
+    def _contents(self, query: RunningQuery, at: Micros | None) -> pa.Table | None:
+        """None if the changelog was folded beyond that instant meanwhile: what takes long is done without the lock."""
         with self.lock:
             self._beside.await_idle(query)
             if at is not None:
                 _check_answered(query, at)
-            if query.is_stream:
-                return elements(self.changes(query), at)
-            if at is not None and at < query.at:
-                return self._then(query, at)
-            if query.state == "running":
+            now = max(query.at, BEGINNING)  # what stands there before any event
+            is_now = at is None or at >= query.at
+            if is_now and query.state == "running" and not query.is_stream:
                 self._settle(query)
-            return self._told(query) if query.owes is None else after_switch(self._told(query), query.owes)
-
-    def _then(self, query: RunningQuery, at: Micros) -> pa.Table:
-        if query.is_switching or not self._can_ask(query):
-            return folded(self.changes(query), at)
-        return undone(self._told(query), self.changes(query, since=at))
+            kept = self._kept(query)
+            owes = query.owes if is_now else None
+            query.publish()
+        upto = now if at is None or is_now else at
+        if query.is_stream:
+            return own_columns(query.changelog.read(until=upto))
+        if kept is None:
+            found = self._added_up(query, upto)
+        elif is_now:
+            found = kept
+        else:
+            before = undone(kept, query.changelog.read(since=upto, until=now))
+            found = before if query.changelog.folded_to <= upto else None
+        return found if owes is None or found is None else after_switch(found, owes)
 
     def _told(self, query: RunningQuery) -> pa.Table:
-        """The relation that its changes so far add up to."""
+        """The relation that its changes so far add up to, while the lock is held."""
+        if (kept := self._kept(query)) is not None:
+            return kept
+        query.publish()
+        found = self._added_up(query, max(query.at, BEGINNING))
+        assert found is not None, "nothing is folded beyond the frontier"
+        return found
+
+    def _kept(self, query: RunningQuery) -> pa.Table | None:
+        """The relation at the frontier, as the operators have it; None if they do not, or not the one that its changes so far add up to."""
+        if query.is_stream or query.is_switching or not self._can_ask(query):
+            return None
         if query.common is not None:
             rows = self.families.contents(query)
-            return folded(self.changes(query), None) if rows is None else self._named(query, [rows])
+            return None if rows is None else self._named(query, [rows])
         fragment = contents_fragment(query.plan)
-        if fragment is None or query.is_switching or not self._can_ask(query):
-            return folded(self.changes(query), None)
-        return self._named(query, self.rounds.ask_contents(query, fragment))
+        return None if fragment is None else self._named(query, self.rounds.ask_contents(query, fragment))
+
+    def _added_up(self, query: RunningQuery, upto: Micros) -> pa.Table | None:
+        if (found := added_up(query.changelog, upto, query.so_far)) is None:
+            return None
+        if query.so_far is None or query.so_far.at < found.at:
+            query.so_far = found
+        return found.rows
 
     def _named(self, query: RunningQuery, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, query.plan.schema.to_arrow()).rename_columns(list(query.bound.names))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.instant import Micros
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch, Signs
 from millstream.operators.net import NetOp
@@ -22,36 +21,17 @@ def net_rows(rows: pa.RecordBatch, sign: Signs) -> pa.RecordBatch:
     return left.rows
 
 
-def elements(changes: pa.Table, at: Micros | None) -> pa.Table:
-    """The elements of a stream, in order."""
-    changes = _until(changes, at)
+def own_columns(changes: pa.Table) -> pa.Table:
+    """What changed: of a stream, its elements in order."""
     return changes.select(list(range(2, changes.num_columns)))
-
-
-def folded(changes: pa.Table, at: Micros | None) -> pa.Table:
-    """The relation that all changes up to `at` add up to."""
-    return _net(_until(changes, at))
 
 
 def undone(now: pa.Table, later: pa.Table) -> pa.Table:
     """The relation before the changes `later` made it what it is `now`."""
-    back = by_position(later.select(list(range(2, later.num_columns))))
+    back = by_position(own_columns(later))
     rows = pa.concat_tables([by_position(now), back])
     sign = np.concatenate([np.ones(now.num_rows, np.int8), -later.column(1).to_numpy()])
     return _renamed(net_rows(one_batch(rows), sign), now.column_names)
-
-
-def _net(changes: pa.Table) -> pa.Table:
-    rows = changes.select(list(range(2, changes.num_columns)))
-    kept = net_rows(one_batch(by_position(rows)), changes.column(1).to_numpy())
-    return _renamed(kept, rows.column_names)
-
-
-def _until(changes: pa.Table, at: Micros | None) -> pa.Table:
-    if at is None:
-        return changes
-    instants = changes.column(0).cast(pa.int64()).to_numpy()
-    return changes.slice(0, int(np.searchsorted(instants, at, side="right")))
 
 
 def by_position(table: pa.Table) -> pa.Table:

@@ -18,6 +18,7 @@ from millstream.plan.physical import PhysicalPlan, SourceExec, keeps_nothing, le
 from millstream.plan.rate import Rate
 from millstream.plan.selection import Selection, selection_of
 from millstream.plan.window import WindowSpec
+from millstream.runtime.adding_up import SoFar
 from millstream.runtime.messages import Selections
 from millstream.runtime.nodes import OperatorProfile, Profile, QueueProfile
 from millstream.runtime.output_delay import OutputDelay
@@ -184,6 +185,7 @@ class RunningQuery:
     members: dict[int, RunningQuery] = field(default_factory=dict)  # of a common query: those that run in it
     selections_version: int = 0  # ... another whenever somebody has come or gone
     catch_up: Callable[[], None] = lambda: None  # of one that runs in another: get its changes from there
+    so_far: SoFar | None = None  # the last answer that its changes were added up to
     _selections: Selections | None = None
     _facts: _PlanFacts | None = None
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch
 from millstream.operators.net import netted
-from millstream.runtime.results import by_position, net_rows, one_batch
+from millstream.runtime.results import by_position, net_rows, one_batch, own_columns
 from millstream.runtime.running_query import RunningQuery, Switch
 from millstream.state.atomic import remove_file
 from millstream.state.changelog import Changelog
@@ -38,7 +38,7 @@ def with_difference(query: RunningQuery, outputs: Sequence[OutputFile]) -> list[
     instant = owed.at + 1
     natural = changelog.read(files=outputs)
     assert natural.column(0).cast(pa.int64()).to_numpy().tolist() == [instant] * natural.num_rows, "the difference has to come first"
-    rows = one_batch(pa.concat_tables([pa.Table.from_batches([owed.rows]), by_position(_own_columns(natural))]))
+    rows = one_batch(pa.concat_tables([pa.Table.from_batches([owed.rows]), by_position(own_columns(natural))]))
     signs = np.concatenate([owed.signs, natural.column(1).to_numpy()])
     changes = netted(SignedBatch(np.full(len(signs), instant, np.int64), signs, rows))
     delete_outputs(changelog, outputs)
@@ -47,7 +47,7 @@ def with_difference(query: RunningQuery, outputs: Sequence[OutputFile]) -> list[
 
 def answer_in(changelog: Changelog, outputs: Sequence[OutputFile]) -> pa.Table:
     """The rows of outputs that hold nothing but arrivals."""
-    return _own_columns(changelog.read(files=outputs))
+    return own_columns(changelog.read(files=outputs))
 
 
 def after_switch(now: pa.Table, owed: Switch) -> pa.Table:
@@ -61,10 +61,6 @@ def delete_outputs(changelog: Changelog, outputs: Sequence[OutputFile]) -> None:
     """Of files that no record names."""
     for output in outputs:
         remove_file(changelog.directory / output.path)
-
-
-def _own_columns(changes: pa.Table) -> pa.Table:
-    return changes.select(list(range(2, changes.num_columns)))
 
 
 def _minus_first(changes: SignedBatch) -> SignedBatch:
