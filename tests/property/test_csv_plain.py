@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,34 @@ def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path) -> None:
     table = plain_table(str(tmp_path / "a.csv.gz"), schema, header=False, delimiter=",")
     assert table is not None
     assert table.to_pylist() == [{"k": "a", "v": 1}, {"k": "b", "v": 2}]
+
+
+@pytest.mark.parametrize("before", ["", "2024-01-01 00:00:00,1\n"])
+@pytest.mark.parametrize("cell", ["\0" * 10 + " 00:00:00", "\0" * 10 + "T01:02:03.5"])
+def test_ten_bytes_of_zero_are_no_date(before: str, cell: str) -> None:
+    """They were 1970-01-01, as nothing had been remembered yet; a file is padded with such after a crash."""
+    quick, _ = both(["TIMESTAMP", "INT"], f"{before}{cell},1\n".encode(), False, ",", 1 << 20)
+    assert quick is None
+
+
+def test_columns_that_nobody_wants_take_no_room(tmp_path: Path) -> None:
+    """Each had a block for itself: 3,000 of them took 3 GB and 15 seconds, for three rows."""
+    names = [f"x{i}" for i in range(30_000)]
+    text = (
+        ",".join([*names, "v", "k"]) + "\n" + "".join(",".join([f"a{row}"] * len(names) + [str(row), "b" * (row + 1)]) + "\n" for row in range(3))
+    )
+    (tmp_path / "a.csv").write_text(text)
+    tracemalloc.start()
+    table = plain_table(str(tmp_path / "a.csv"), Schema.of(k="STRING", v="INT"), header=True, delimiter=",")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert table is not None
+    assert table.to_pylist() == [{"k": "b" * (row + 1), "v": row} for row in range(3)]
+    assert peak < 64 << 20
+
+
+def test_texts_that_would_take_too_much_room_are_read_by_others(tmp_path: Path) -> None:
+    schema = Schema.of(**{f"x{i}": "STRING" for i in range(200)})
+    (tmp_path / "a.csv").write_text((",".join(["abc"] * 200) + "\n") * 800)
+    assert plain_table(str(tmp_path / "a.csv"), schema, header=False, delimiter=",") is None
+    assert plain_table(str(tmp_path / "a.csv"), schema, header=False, delimiter=",", block_bytes=1 << 17) is not None

@@ -139,14 +139,20 @@ def forked(leader: int) -> list[int]:
     return [process for process, command in session_of(leader).items() if any(f" {module}" in command for module in ours)]
 
 
-@pytest.mark.parametrize("end", ["close", "kill the JVM", "kill the driver"])
+@pytest.mark.parametrize("end", ["close", "close without those that stand for daemons", "kill the JVM", "kill the driver"])
 def test_nothing_is_left_behind(program: subprocess.Popen[str], end: str) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
     _, jvm = program.stdout.readline().split()
     assert len(forked(program.pid)) >= 1 + 3 * 3  # the zygote; for each environment what Spark started, a daemon, a worker
+    if "without" in end:
+        seen = [process for process, command in session_of(program.pid).items() if command.rstrip().endswith(" millstream.spark.daemon")]
+        assert len(seen) >= 3
+        for process in seen:
+            os.kill(process, signal.SIGKILL)
+        await_true(lambda: not any(map(is_running, seen)))
     match end:
-        case "close":
+        case "close" | "close without those that stand for daemons":
             program.stdin.write("\n")
             program.stdin.flush()
             assert program.stdout.readline() == "stopped\n"
@@ -155,3 +161,10 @@ def test_nothing_is_left_behind(program: subprocess.Popen[str], end: str) -> Non
         case _:
             program.kill()
     await_true(lambda: forked(program.pid) == [])
+
+
+def test_daemons_that_end_with_their_workers_cost_no_row(tmp_path: Path) -> None:
+    """Spark finds its idle workers dead, cannot tell the daemon so, and gave the source up for good."""
+    program = Path(__file__).with_name("ended_daemons.py")
+    done = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["300 300"]), done.stderr[-3000:]

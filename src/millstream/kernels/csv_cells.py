@@ -245,7 +245,7 @@ def read_cells(
     for them.
     """
     base, room, row, at, left = address(data), texts.shape[1], 0, start, 0
-    known = np.zeros(3, np.int64)
+    known = np.array([0, 0, _NO_DATE], np.int64)
     while at < stop:
         for column in range(len(columns)):
             kind, slot = columns[column, 0], columns[column, 1]

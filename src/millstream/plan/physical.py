@@ -49,6 +49,9 @@ class Single:
 class Anywhere:
     """Spread evenly, by arrival: no operator needs to see two rows together."""
 
+    dealing: int = 2
+    """Which way of it (state/sequence.py): a state does not go on where its rows are dealt in another, so this is part of `plan_id`."""
+
     def __str__(self) -> str:
         return "spread by arrival"
 

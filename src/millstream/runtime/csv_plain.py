@@ -27,6 +27,10 @@ _DELIMITERS = ",;|\t"
 """That no number has in it, and no time."""
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE = ord("\n")
+_NOBODYS = 0
+"""The place of all texts that nobody wants: each overwrites the one before."""
+_MOST_ROOM = 64 << 20
+"""For the texts of a block."""
 _HARD = 16
 """One double in so many may have more digits than the kernel takes."""
 _INT64_DIGITS = 18
@@ -54,7 +58,7 @@ def plain_table(
     """The columns of the schema, times without a zone and doubles for floats; None if the file is not plain."""
     if delimiter not in _DELIMITERS or any(_kind(field.type) is None for field in schema):
         return None
-    reader = None if header else _Reader(_columns(schema, schema.names), delimiter, block_bytes)
+    reader = None if header else _Reader(_columns(schema, schema.names), delimiter)
     batches = []
     with pa.input_stream(source) as file:
         for block, stop in _blocks(file, block_bytes):
@@ -62,7 +66,7 @@ def plain_table(
             if reader is None:
                 start = block.find(b"\n", 0, stop) + 1
                 names = bytes(block[:start]).decode("utf-8", "replace").rstrip("\r\n").split(delimiter)
-                reader = _Reader(_columns(schema, names), delimiter, block_bytes)
+                reader = _Reader(_columns(schema, names), delimiter)
             batch = reader.batch(block, start, stop)
             if batch is None:
                 return None
@@ -73,15 +77,16 @@ def plain_table(
 
 def _columns(schema: Schema, names: Sequence[str]) -> list[_Column]:
     """None at all if the file lacks one, or has one twice."""
-    slots: dict[int, int] = {}
+    slots = {kinds.TEXT: _NOBODYS}
     found = []
     for name in names:
         type_ = schema[name].type if name in schema else pa.string()
         kind = _kind(type_)
         assert kind is not None
         group = kind if kind in (kinds.DOUBLE, kinds.TEXT) else kinds.NUMBER
-        slots[group] = slots.get(group, -1) + 1
-        found.append(_Column(name, type_, name in schema, kind, slots[group]))
+        if is_wanted := name in schema:
+            slots[group] = slots.get(group, -1) + 1
+        found.append(_Column(name, type_, is_wanted, kind, slots[group] if is_wanted else _NOBODYS))
     is_good = len(set(names)) == len(names) and set(names) >= set(schema.names)
     return found if is_good else []
 
@@ -116,12 +121,14 @@ def _blocks(file: pa.NativeFile, block_bytes: int) -> Iterator[tuple[bytearray, 
 class _Reader:
     """Makes columns of blocks.  Texts are gathered in a room of a whole block for each column, and only what there is of them is kept."""
 
-    def __init__(self, columns: Sequence[_Column], delimiter: str, block_bytes: int) -> None:
+    def __init__(self, columns: Sequence[_Column], delimiter: str) -> None:
         self._columns = columns
         self._delimiter = ord(delimiter)
         self._lines = np.array([column.line for column in columns], np.int64).reshape(-1, 4)
-        self._doubles, self._texts = (sum(column.kind == kind for column in columns) for kind in (kinds.DOUBLE, kinds.TEXT))
-        self._room = np.empty((self._texts, block_bytes + 1 + PADDING), np.uint8)
+        slots = [{column.slot for column in columns if column.kind == kind} for kind in (kinds.DOUBLE, kinds.TEXT)]
+        self._doubles, self._texts = len(slots[0]), 1 + max(slots[1], default=_NOBODYS)
+        self._numbers = sum(column.kind not in (kinds.DOUBLE, kinds.TEXT) for column in columns)
+        self._room = np.empty((self._texts, 0), np.uint8)
 
     def batch(self, block: bytearray, start: int, stop: int) -> pa.RecordBatch | None:
         """None if it is not plain."""
@@ -136,8 +143,12 @@ class _Reader:
         return self._columns_of(np.frombuffer(block, np.uint8), start, stop)
 
     def _columns_of(self, data: npt.NDArray[np.uint8], start: int, stop: int) -> pa.RecordBatch | None:
+        if (room := stop - start + PADDING) > self._room.shape[1]:
+            if self._texts * room > _MOST_ROOM:
+                return None
+            self._room = np.empty((self._texts, room), np.uint8)
         rows = int(np.count_nonzero(data[start:stop] == _NEWLINE))
-        cells = _kept(len(self._columns) - self._doubles - self._texts, rows, np.dtype(np.int64))
+        cells = _kept(self._numbers, rows, np.dtype(np.int64))
         doubles = _kept(self._doubles, rows, np.dtype(np.float64))
         ends = _kept(self._texts, rows + 1, np.dtype(np.int32))
         ends[:, 0] = 0

@@ -4,7 +4,8 @@
      └──────────── the name of a socket, processes to kill, end of stdin ────────────┘
 
 The zygote (zygote.py) is one process of a JVM that has loaded what workers need.  This process only stands where Spark sees it, and ends
-when its daemon does.  If this process ends, or Spark does, so does the daemon's stdin, and the daemon with its workers.
+when its daemon does.  The daemon ends with its stdin, which Spark closes, or the system when Spark is killed.  If this process is killed
+alone, the daemon and its workers go on: Java waits for the daemon's stdout, and notices nothing.
 
 Whatever goes wrong, and where there is no Linux, this process becomes a pyspark.daemon as it always was.
 """
@@ -77,7 +78,7 @@ def _start_zygote(jvm: int, path: str, listener: socket.socket) -> None:
 def _stand_for(daemon: int) -> NoReturn:
     """Until it ends, as a Python that has loaded nothing: 3 MB instead of 11.
 
-    A signal may end this process before: then Spark closes the daemon's stdin.
+    A signal may end this process before: nobody minds.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # theirs are the daemon's now: Spark is to see when it has closed them

@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 import zipimport
+from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -21,12 +22,12 @@ def become_daemon(connection: socket.socket, order: Order, streams: list[int]) -
     """pyspark.daemon, as if it had been started as the order says."""
     status = 1
     try:
+        _be_where(order)
         take(connection)
         connection.close()
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
             os.close(stream)
-        _be_where(order)
         os.register_at_fork(after_in_child=partial(_begin_worker, os.getpid()))
         runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
     except SystemExit as end:
@@ -44,7 +45,7 @@ def _be_where(order: Order) -> None:
     time.tzset()
     sys.argv[:] = order.arguments
     bucket = order.environment.get("MILLSTREAM_BUCKET")
-    with open("/proc/self/comm", "w") as comm:  # all have the zygote's command line: `ps -o comm` tells them apart
+    with suppress(OSError), open("/proc/self/comm", "w") as comm:  # all have the zygote's command line: `ps -o comm` tells them apart
         comm.write(f"bucket {bucket}" if bucket else "spark worker")
 
 

@@ -40,6 +40,10 @@ _OF_MACHINES = re.compile(
     r"|Executor heartbeat timed out"
 )
 """What Spark says when a machine or a process is gone, and the task's code was not to blame."""
+_OF_THE_IDLE = re.compile(r"IOException: (Stream closed|Broken pipe)")
+"""... when a daemon has ended together with its workers: Spark finds them dead one by one, and each time cannot tell the daemon."""
+_MOST_IDLE = 100
+"""Workers of one task that may have waited for work with that daemon."""
 _NOT_INSTALLED = re.compile(r"No module named '(millstream|numba|duckdb|pyarrow|deltalake|sqlglot)[.']")
 
 
@@ -52,14 +56,17 @@ class Jobs:
         self._closing = threading.Event()
 
     def run(self, job: Callable[[], Result]) -> Result:
-        tries = 0
+        tries = idle = 0
         while True:
-            tries += 1
             try:
                 return self.once(job)
             except Exception as error:
                 if not self._is_worth_another_try(error):
                     raise
+                if _OF_THE_IDLE.search(str(error)) and idle < _MOST_IDLE:
+                    idle += 1
+                    continue
+                tries += 1
                 if tries > len(PAUSES_S):
                     raise ClusterFailed(
                         f"Spark gave a job up {tries} times: {_reason(error)}",
@@ -101,7 +108,7 @@ class Jobs:
             ) from error
         if self._closing.is_set() and not self._has_executors():
             raise ClusterFailed("the database was closed while no executor of Spark was left") from error
-        return _OF_MACHINES.search(text) is not None
+        return _of_machines(text) is not None
 
     def _is_stopped(self) -> bool:
         try:
@@ -148,7 +155,11 @@ class Jobs:
                     say_at = now + SAY_AGAIN_S
 
 
+def _of_machines(text: str) -> re.Match[str] | None:
+    return _OF_MACHINES.search(text) or _OF_THE_IDLE.search(text)
+
+
 def _reason(error: Exception) -> str:
-    found = _OF_MACHINES.search(str(error))
+    found = _of_machines(str(error))
     line = next((line for line in str(error).splitlines() if found and found[0] in line), type(error).__name__)
     return line.strip()[-300:]

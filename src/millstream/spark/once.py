@@ -88,6 +88,9 @@ def spark_reason(error: BaseException) -> str:
     """What Spark says in one line: without its codes, and without what Py4J puts in front of an exception of Java's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, Py4JJavaError):
+        causes = [line for line in lines if line.startswith("Caused by: ")]
+        if "ExecutionException" in "".join(lines[1:2]) and causes:  # of a job that somebody waited for: it says nothing itself
+            lines = [lines[0], causes[0].removeprefix("Caused by: ")]
         lines = [re.sub(r"^:? *([\w$]+\.)+[\w$]+: *", "", line) for line in lines[1:]]
     return _without_codes(lines[0]) if lines else type(error).__name__
 

@@ -223,7 +223,10 @@ class Sources:
         def survives(path: str) -> bool:
             return self._jobs.is_survived(context.parallelize([path], 1).map(FileOpener(plan, reader)).count)
 
-        return decode_reports(self._jobs.run(lambda: read_around(run, survives, notes, fatal)))
+        try:
+            return decode_reports(self._jobs.run(lambda: read_around(run, survives, notes, fatal)))
+        except Exception as error:
+            raise _source_failed(plan.stream, error) from error
 
     # --- what to read
 

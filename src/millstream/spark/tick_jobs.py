@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from millstream.core.errors import ConfigInvalid, InternalError
+from millstream.core.errors import ClusterFailed, ConfigInvalid, InternalError
 from millstream.plan.python_function import PythonFunction
 from millstream.runtime.invocations.messages import SoupResult, SoupTask
 from millstream.runtime.messages import MapResult, MapTask, StageResult, StageTask
@@ -27,7 +28,7 @@ from millstream.spark.bucket_processes import BucketProcesses, Process
 from millstream.spark.executors import is_local
 from millstream.spark.jobs import Jobs
 from millstream.spark.lost_workers import run_around
-from millstream.spark.once import query_once
+from millstream.spark.once import query_once, spark_reason
 from millstream.spark.python_job import PythonJobs, PythonTask
 from millstream.state.location import Location
 
@@ -69,7 +70,7 @@ class SparkRunner:
 
     def run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         with self._processes.in_use():
-            return self._jobs.run(lambda: run_around(tasks, self._run_stage))
+            return self._tried(lambda: run_around(tasks, self._run_stage))
 
     def _run_stage(self, tasks: Sequence[StageTask]) -> list[StageResult]:
         at_once = self._tasks_at_once or len(tasks)
@@ -122,7 +123,16 @@ class SparkRunner:
     def _run(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
         """One job; the tasks with their buckets."""
         with self._processes.in_use():
-            return self._jobs.run(lambda: self._collect(function, tasks))
+            return self._tried(lambda: self._collect(function, tasks))
+
+    def _tried(self, job: Callable[[], list[Result]]) -> list[Result]:
+        try:
+            return self._jobs.run(job)
+        except Py4JJavaError as error:
+            raise ClusterFailed(
+                f"Spark could not run a job: {spark_reason(error)}",
+                hint="Nothing is lost: what is not done yet is done when you try again.",
+            ) from error
 
     def _collect(self, function: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> list[Result]:
         anchors = self._anchors.for_buckets(1 + max(bucket for bucket, _ in tasks))

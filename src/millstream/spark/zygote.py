@@ -17,10 +17,11 @@ import select
 import socket
 import sys
 import traceback
+from contextlib import suppress
 
 from millstream.spark.forked_daemon import become_daemon
 from millstream.spark.loaded_once import load
-from millstream.spark.zygote_socket import Order, locked, receive, refuse
+from millstream.spark.zygote_socket import Order, locked, note_refusal, receive, refuse
 
 _ASKING_S = 10.0
 """So long whoever connects may take to say what it wants: it was said before the connection was made, or its process was stopped."""
@@ -37,14 +38,12 @@ class Zygote:
 
     def serve(self) -> None:
         """Returns when the last daemon has ended, and nobody waits for another."""
-        while True:
+        while self._daemons or not self._has_left():
             for ready, _ in self._poll.poll():
                 if ready == self._listener.fileno():
                     self._answer()
                 else:
                     self._bury(ready)
-            if not self._daemons and self._has_left():
-                return
 
     def _answer(self) -> None:
         connection, _ = self._listener.accept()
@@ -83,17 +82,26 @@ class Zygote:
         os.waitpid(self._daemons.pop(handle), 0)
 
     def _has_left(self) -> bool:
-        """Whoever comes after that starts another; who is here already is still served."""
+        """Whoever comes after that starts another; who is here already is still served.
+
+        Whoever starts a zygote is here before the lock is open again, unless it was killed.
+        """
         with locked(self._path):
             if select.select([self._listener], [], [], 0)[0]:
                 return False
-            os.unlink(self._path)
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
             return True
 
 
 def main() -> None:
     _, path, listener = sys.argv[1:]
-    Zygote(socket.socket(fileno=int(listener)), path, forks=load()).serve()
+    forks = load()
+    if not forks:
+        note_refusal(path)
+    Zygote(socket.socket(fileno=int(listener)), path, forks=forks).serve()
+    sys.stderr.flush()
+    os._exit(0)  # nobody has to see the libraries off
 
 
 if __name__ == "__main__":

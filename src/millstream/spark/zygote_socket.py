@@ -2,6 +2,7 @@
 
     $TMPDIR/millstream-UID/     nobody else may look into it; who looks for a zygote, starts one or ends has it locked meanwhile
         JVM-DIGEST              the zygote's socket
+        JVM-DIGEST.refused      there: such a zygote may not fork, so that nobody has to start another to find out
 
 A daemon says how it was started and hands over its stdin, stdout and stderr.  The answer is a handle (a pidfd) of the process that
 runs in its place, or that there will be none.
@@ -25,12 +26,15 @@ from typing import NamedTuple
 
 _OF_ONE_DAEMON = ("MILLSTREAM_", "SPARK_", "PYSPARK_", "PYTHON_")
 """So begin variables by which the daemons of a JVM differ.  Nothing looks at them while it is loaded: Python's own have no underscore."""
+_BEGAN = 19
+"""The place in /proc/PID/stat, behind the name, of when a process began."""
+_SAID_NO = ".refused"
 _REFUSED = b"n"
 _TAKEN = b"y"
 
 
 class Refused(Exception):
-    """The zygote will not fork for anybody, and has told why where the workers' complaints go."""
+    """The zygote will not fork for anybody, and has told why where the workers' complaints go; or one before it has."""
 
 
 class Order(NamedTuple):
@@ -50,8 +54,10 @@ def socket_path(jvm: int) -> str:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f'"{directory}" is not a directory of this user alone')
     loads_by = sorted((name, value) for name, value in os.environ.items() if not name.startswith(_OF_ONE_DAEMON))
-    # containers that share a directory of temporary files have process ids of their own
-    surroundings = (sys.executable, os.getcwd(), os.readlink("/proc/self/ns/pid"), loads_by)
+    # containers that share a directory of temporary files have process ids of their own, and process ids come again
+    with open(f"/proc/{jvm}/stat") as stat_of_jvm:
+        began = stat_of_jvm.read().rpartition(")")[2].split()[_BEGAN]
+    surroundings = (sys.executable, os.getcwd(), os.readlink("/proc/self/ns/pid"), began, loads_by)
     return f"{directory}/{jvm}-{zlib.crc32(repr(surroundings).encode()):08x}"
 
 
@@ -68,6 +74,8 @@ def locked(path: str) -> Iterator[None]:
 
 def connected(path: str, start: Callable[[socket.socket], None]) -> socket.socket:
     """To the zygote, which is started with a socket that listens already: nobody waits here until it has loaded."""
+    if os.path.exists(path + _SAID_NO):
+        raise Refused
     connection = socket.socket(socket.AF_UNIX)
     with locked(path):
         try:
@@ -113,6 +121,17 @@ def take(connection: socket.socket) -> None:
     handle = os.pidfd_open(os.getpid())
     socket.send_fds(connection, [_TAKEN], [handle])
     os.close(handle)
+
+
+def note_refusal(path: str) -> None:
+    """For those to come.  Notes that were made for other JVMs, which have ended, go."""
+    directory, name = os.path.split(path)
+    for other in os.listdir(directory):
+        if other.endswith(_SAID_NO) and not os.path.exists(f"/proc/{other.partition('-')[0]}"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{directory}/{other}")
+    with open(f"{directory}/{name}{_SAID_NO}", "w"):
+        pass
 
 
 def refuse(connection: socket.socket) -> None:

@@ -15,7 +15,7 @@ PAIRS = "a [RANGE 5 SECONDS] JOIN b [RANGE 6 SECONDS] ON a.k = b.k"
 def explained(sql: str, *off: str, expiry: Expiry | None = None) -> str:
     catalog = Catalog.empty()
     for name in "ab":
-        columns = "ts TIMESTAMP, k INT, g INT, s STRING, v INT, d DECIMAL(10, 2)"
+        columns = "ts TIMESTAMP, k INT, g INT, s STRING, v INT, d DECIMAL(10, 2), " + ", ".join(f"v{i} INT" for i in range(64))
         ddl = f"CREATE STREAM {name} ({columns}) TIMESTAMP BY ts PARTITION BY k"
         catalog = catalog.with_stream(parse_one(ddl))  # type: ignore[arg-type]
     select = parse_one(sql).select  # type: ignore[union-attr]
@@ -73,3 +73,10 @@ def test_3_not_over_changes_of_a_query() -> None:
 @pytest.mark.parametrize("groups", ["GROUP BY a.g, b.g", ""])
 def test_4_only_by_columns_of_one_side(groups: str) -> None:
     assert not fires(f"SELECT max(b.v) AS hi FROM {PAIRS} {groups}")
+
+
+@pytest.mark.parametrize(("many", "fits"), [(63, True), (64, False)])
+def test_5_no_more_calls_than_a_word_has_bits(many: int, fits: bool) -> None:
+    """The 65th call of one side got 0 for NULL, or stopped the query."""
+    calls = ", ".join(f"max({'ab'[i % 3 == 0]}.v{i}) AS c{i}" for i in range(many))
+    assert fires(f"SELECT a.g, {calls} FROM {PAIRS} GROUP BY a.g") == fits

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.spark.zygote_socket import Order, Refused, ask, receive, refuse, socket_path, take
+from millstream.spark.zygote_socket import Order, Refused, ask, note_refusal, receive, refuse, socket_path, take
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="daemons load for themselves elsewhere")
 _PATIENCE_S = 60.0
@@ -108,13 +108,14 @@ def test_workers_of_all_daemons_have_one_ancestor_which_ends_with_the_last(direc
     assert list(Path(directory, f"millstream-{os.getuid()}").iterdir()) == []
 
 
-def test_a_daemon_whose_process_is_ended_ends(directory: str) -> None:
+def test_a_daemon_ends_with_its_stdin_whatever_has_become_of_the_process_that_stood_for_it(directory: str) -> None:
     daemon = Daemon(directory)
     worker = daemon.worker()
     zygote = parent(parent(worker))
     daemon.seen.send_signal(signal.SIGTERM)
     daemon.seen.wait(_PATIENCE_S)
-    daemon.close()  # Spark closes the streams of a process that has ended
+    assert parent(daemon.worker()) == parent(worker)
+    daemon.close()
     await_true(lambda: not is_running(worker) and not is_running(zygote))
 
 
@@ -155,19 +156,45 @@ def test_without_a_zygote_a_daemon_does_it_itself(directory: str, trouble: str) 
     daemon = Daemon(directory, **environment)
     assert parent(daemon.worker()) == daemon.seen.pid
     said = daemon.close()
+    if trouble == "threads":
+        again = Daemon(directory, **environment)  # which starts no other zygote to hear the same
+        assert parent(again.worker()) == again.seen.pid
+        assert again.close() == ""
     assert {"threads": "has 2 threads", "does not load": "broken"}.get(trouble, "not a directory of this user alone") in said
 
 
 def test_surroundings_that_libraries_look_at_have_a_zygote_of_their_own(monkeypatch: pytest.MonkeyPatch, directory: str) -> None:
     monkeypatch.setenv("TMPDIR", directory)
-    path = socket_path(17)
+    ours, other = os.getpid(), os.getppid()
+    path = socket_path(ours)
     assert Path(path).parent.stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("MILLSTREAM_BUCKET", "3.1.0")
     monkeypatch.setenv("PYTHON_WORKER_FACTORY_SECRET", "x")
-    assert socket_path(17) == path
-    assert socket_path(18) != path
+    assert socket_path(ours) == path
+    assert socket_path(other) != path
     monkeypatch.setenv("PYTHONHASHSEED", "7")
-    assert socket_path(17) != path
+    assert socket_path(ours) != path
+
+
+def test_a_zygote_to_which_nobody_comes_ends(directory: str) -> None:
+    """Who starts one may be killed before it says what for."""
+    path = Path(directory, "17-0")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        command = [sys.executable, "-m", "millstream.spark.zygote", "17", str(path), str(listener.fileno())]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, env=environment, pass_fds=[listener.fileno()], timeout=_PATIENCE_S, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not path.exists()
+
+
+def test_notes_of_refusals_go_when_their_jvm_has_ended(directory: str) -> None:
+    ended, ours = Path(directory, "4194305-0.refused"), Path(directory, f"{os.getpid()}-0.refused")
+    ended.touch()
+    ours.touch()
+    note_refusal(str(Path(directory, f"{os.getpid()}-1")))
+    assert sorted(path.name for path in Path(directory).iterdir()) == sorted([ours.name, f"{os.getpid()}-1.refused"])
 
 
 def test_an_order_arrives_with_the_streams() -> None:

@@ -20,6 +20,7 @@ Fires only if:
   (3) both sides are time-based windows, perhaps with filters and projections above: their rows end in the order in which they come,
       and nobody takes one back.
   (4) there are groups, and their columns are all of one side: a row of it then has one group, whatever it meets.
+  (5) there are no more calls than one word has bits: a row says in one which of its values are NULL.
 Returns `node` itself when it does not fire.
 """
 
@@ -33,6 +34,8 @@ from millstream.plan.expiry import ending
 from millstream.plan.logical import JoinKey
 from millstream.plan.physical import AggregateExec, Exec, FilterExec, JoinExec, PairExtremesExec, ProjectExec, WindowExec
 
+_MOST_CALLS = 63
+
 
 def extremes_of_pairs(node: AggregateExec) -> Exec:
     join = node.input
@@ -40,6 +43,8 @@ def extremes_of_pairs(node: AggregateExec) -> Exec:
         return node
     if not node.calls or not all(call.function in ("min", "max") and _is_number(join.schema[call.columns[0]].type) for call in node.calls):
         return node  # (1)
+    if len(node.calls) > _MOST_CALLS:  # (5)
+        return node
     left, right = (ending(side) if _is_window(side) else None for side in (join.left, join.right))
     if left is None or right is None:  # (3)
         return node

@@ -13,7 +13,7 @@
           Source c
 
 Fires only if:
-  (1) all calls are COUNT, or SUM of integers, and none of DISTINCT values.
+  (1) all calls are COUNT of one column or of rows, or SUM of integers, and none of DISTINCT values.
   (2) the aggregate reads a join directly, and rows leave that by being taken back.
   (3) there are groups; each of their columns is one of the key, or equals one as joins below have it, and each of the key is one of
       them, once: then a group is all that has one key.
@@ -44,7 +44,7 @@ def sums_of_products(node: AggregateExec) -> Exec:
     if (
         not node.keys
         or not isinstance(join, JoinExec)
-        or not all(_fits(call.function, call.argument, join) and not call.distinct for call in node.calls)
+        or not all(_fits(call.function, call.argument, join) and not call.distinct and not call.more for call in node.calls)
     ):
         return node  # (1), (2), (3)
     sides = _apart(join, node.keys)
