@@ -244,7 +244,9 @@ def test_columns_that_nobody_wants_take_no_room(tmp_path: Path) -> None:
     """Each had a block for itself: 3,000 of them took 3 GB and 15 seconds, for three rows."""
     names = [f"x{i}" for i in range(30_000)]
     text = (
-        ",".join([*names, "v", "k"]) + "\n" + "".join(",".join([f"a{row}"] * len(names) + [str(row), "b" * (row + 1)]) + "\n" for row in range(3))
+        ",".join([*names, "v", "k"])
+        + "\n"
+        + "".join(",".join([f"a{row}"] * len(names) + [str(row), "b" * (row + 1)]) + "\n" for row in range(3))
     )
     (tmp_path / "a.csv").write_text(text)
     tracemalloc.start()
