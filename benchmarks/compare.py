@@ -5,8 +5,7 @@
 A system first answers over 200,000 rows, and every answer is compared with DuckDB's over all rows at once.  Then it runs over two
 sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
 what rows cost, without what it costs to start.  Time, processor time and memory are measured from outside, over all processes.
-Whoever is slow gets fewer rows; whoever is fast gets as many more as take it about eight seconds, 24 to 72 million, twice, of which the
-better one counts.
+Whoever is slow gets fewer rows, those of 40 seconds; whoever is fast gets as many more as take it about ten seconds, 72 million at most.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selecti
 
 CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
 FEWEST, MORE = 1_000_000, 4_000_000
-MANY, MOST = 24_000_000, 72_000_000
-FEW_SECONDS = 8.0
+MOST = 72_000_000
+FEW_SECONDS, MANY_SECONDS = 10.0, 40.0
+"""Between the two sizes: with fewer it cannot be told from what starting may take, with more nothing else is learnt."""
 PATIENCE = 240.0
 """Seconds for a run."""
 
@@ -85,17 +85,12 @@ class Bench:
         low = _whole_files(max(FEWEST * scale, 1.1 * workload.full_after))
         data = self._timed_data(workload)
         small = self._run_checked(system, workload, data, low)
-        more = MORE * scale
-        patience = PATIENCE / 2 - small.wall
-        if small.result["seconds"] / low * more > patience:
-            more = max(FEWEST * scale, low * patience / small.result["seconds"])
+        more = min(MORE * scale, max(FEWEST * scale, low * MANY_SECONDS / small.result["seconds"]))
         high = low + _whole_files(more)
         large = self._run_checked(system, workload, data, high)
-        if (seconds := large.wall - small.wall) < FEW_SECONDS:  # too few to tell from what starting may take: more of them
-            many = (high - low) * FEW_SECONDS / max(seconds, 0.1)
-            low, high = high, high + _whole_files(min(max(many, MANY * scale), MOST * scale))
-            small = min(large, self._run_checked(system, workload, data, low), key=_wall)
-            large = min((self._run_checked(system, workload, data, high) for _ in range(2)), key=_wall)
+        if (seconds := large.wall - small.wall) < FEW_SECONDS:
+            high = low + _whole_files(min((high - low) * FEW_SECONDS / max(seconds, 0.1), MOST * scale))
+            large = self._run_checked(system, workload, data, high)
         return Outcome.between(system.name, workload.id, low, small, high, large)
 
     def _run_checked(self, system: System, workload: Workload, data: Data, rows: int) -> Run:
@@ -125,10 +120,6 @@ class Bench:
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, **told, "scratch": str(scratch)}))
         until = scratch / MEASURED if last else None
         return measured([str(system.python), str(system.runner), str(job)], environment=environment(), timeout=PATIENCE, until=until)
-
-
-def _wall(run: Run) -> float:
-    return run.wall
 
 
 def _whole_files(rows: float) -> int:

@@ -269,6 +269,19 @@ def test_the_table_of_ratios_and_the_goals() -> None:
     assert "Reached: 5 times pyflink in the median: 5.5" in text
 
 
+def test_what_a_longer_window_costs_beside_the_usual_one() -> None:
+    usual, longer = WORKLOADS["w1"], WORKLOADS["w1"].varied("window10")
+    ours = measured(millstream=1000.0)["millstream"]
+    raw = (6_000_000 - 600_000) * 24 / 1e6
+    flat = ours | {"rows_a_second": 800.0, "peak_mb": ours["peak_mb"] + 2.9 * raw}
+    told = "\n".join(pages._of_the_longer_window(usual, ours, longer, flat))
+    assert "Reached: a row costs at most 1.3 times as much with the longer window: 1.25 by the clock, 1.00 of processor time" in told
+    assert "Reached: the 130 MB of rows that it holds more take at most 3 times that: 376 MB, 2.9 times" in told
+    steep = ours | {"rows_a_second": 700.0, "peak_mb": ours["peak_mb"] + 3.1 * raw}
+    assert "\n".join(pages._of_the_longer_window(usual, ours, longer, steep)).count("MISSED") == 2
+    assert pages._of_the_longer_window(usual, ours, longer, ours | {"failure": "wrong"}) == []
+
+
 @pytest.mark.parametrize("with_queries", [False, True])
 def test_pages_are_made_with_and_without_queries(with_queries: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {"w1": measured(millstream=2.0, spark=1.0)} | ({"q3": measured(millstream=2.0, spark=1.0)} if with_queries else {})
