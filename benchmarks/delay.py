@@ -29,7 +29,7 @@ from pathlib import Path
 from comparison.data import FILE_ROWS, Data, cut
 from comparison.measure import RunFailed, measured
 from comparison.peers.common import SLICE
-from comparison.results import kept
+from comparison.results import KEPT_DELAYS, OURS, Measured, keep_delays, kept
 from comparison.systems import System, environment, systems
 from comparison.workloads import WORKLOADS, Workload
 from report import goal, machine, write_table
@@ -42,34 +42,52 @@ PATIENCE = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     paced = {name: system for name, system in systems().items() if system.is_paced}
-    rates = {(name, system): outcome.get("rows_a_second") for name, found in kept().items() for system, outcome in found.items()}
-    known = [name for name, each in WORKLOADS.items() if rates.get((name, "millstream")) and "{condition}" not in each.sql]
+    rates = {(name, system): outcome["rows_a_second"] for name, found in kept().items() for system, outcome in found.items()}
+    known = [name for name, each in WORKLOADS.items() if rates.get((name, OURS)) and "{condition}" not in each.sql]
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(known))
     parser.add_argument("--peer", action="append", choices=list(paced), help="only these; Millstream always runs")
     parser.add_argument("--seconds", type=float, default=20.0)
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.workloads} - {*known}):
         parser.error(f"{unknown[0]}: one of {', '.join(known)}, once `millstream bench` has measured it")
-    asked = [system for system in paced.values() if system.name == "millstream" or not arguments.peer or system.name in arguments.peer]
-    rows, goals = [], []
+    asked = [system for system in paced.values() if system.name == OURS or not arguments.peer or system.name in arguments.peer]
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as work:
         for name in arguments.workloads or known:
             for system in asked:
                 rate = rates.get((name, system.name))
                 if not rate or not system.is_installed or name not in system.shapes:
                     continue
-                pace = float(rate) / 2  # type: ignore[arg-type]
                 try:
-                    p50, p99 = delays(system, WORKLOADS[name], pace, arguments.seconds, Path(work))
+                    p50, p99 = delays(system, WORKLOADS[name], rate / 2, arguments.seconds, Path(work))
                 except RunFailed as failure:
                     print(name, system.name, failure, sep="  ", flush=True)
                     continue
-                rows.append([name, system.name, f"{pace:,.0f}", f"{p50 * 1e3:,.0f}", f"{p99 * 1e3:,.0f}"])
-                print(*rows[-1], sep="  ", flush=True)
-                if system.name == "millstream":
-                    goals.append(goal(f"{name}: p50 below 400 ms and p99 below 1 s", reached=p50 < P50_S and p99 < P99_S))
-    header = ["", "", "rows/s, half of its most", "p50, ms", "p99, ms"]
+                print(f"{name}  {system.name}  {rate / 2:,.0f} rows/s  {p50 * 1e3:,.0f} ms  {p99 * 1e3:,.0f} ms", flush=True)
+                keep_delays(system.name, system.version, name, rate / 2, p50, p99)
+    tell(kept(KEPT_DELAYS))
+    from comparison.pages import write_pages  # not before: it loads what draws
+
+    write_pages()
+
+
+def tell(found: dict[str, Measured]) -> None:
+    """All that is kept, of this run and of those before it."""
+    lines = [(name, system, each) for name in WORKLOADS for system, each in found.get(name, {}).items()]
+    rows = [
+        [name, f"{system} {each['version']}".strip(), f"{each['rows_a_second']:,.0f}", _ms(each["p50_s"]), _ms(each["p99_s"]), each["date"]]
+        for name, system, each in lines
+    ]
+    goals = [
+        goal(f"{name}: p50 below 400 ms and p99 below 1 s", reached=each["p50_s"] < P50_S and each["p99_s"] < P99_S)
+        for name, system, each in lines
+        if system == OURS
+    ]
+    header = ["", "", "rows/s, half of its most", "p50, ms", "p99, ms", "measured"]
     write_table("delay", "From a row's arrival to its effect", header, rows, machine(), goals)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.0f}"
 
 
 def delays(system: System, workload: Workload, pace: float, seconds: float, work: Path) -> tuple[float, float]:

@@ -60,7 +60,7 @@ def main() -> None:
             line = [name, *(f"{stages[stage] / arguments.rows * 1e9:.0f}" for stage in WORKERS)]
             line += [f"{stages[stage] / ticks * 1e3:.0f}" for stage in DRIVER]
             ours = rates.get(name, {}).get("millstream")
-            part = float(ours["rows_a_second"]) / alone if ours and not ours["failure"] else None  # type: ignore[arg-type]
+            part = ours["rows_a_second"] / alone if ours and not ours["failure"] else None
             rows.append([*line, str(ticks), f"{alone / 1e6:.1f}", f"{part:.0%}" if part is not None else ""])
             print(*rows[-1], sep="  ", flush=True)
             if part is not None and name in AT_LEAST:

@@ -1,25 +1,17 @@
-"""The tables and plots of what was measured: results/comparison.md, and the pictures of docs/performance.md."""
+"""The table of all that was measured beside the peers, results/comparison.md, each goal below it; then what is made of the same figures."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("svg")
-from matplotlib import pyplot as plt
-
 from comparison.auctions import QUERIES
-from comparison.results import kept
-from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload
+from comparison.pictures import draw
+from comparison.results import KEPT_DELAYS, OURS, Measured, kept
+from comparison.summaries import fill
+from comparison.workloads import VARIANTS, WORKLOADS, Workload
 from report import RESULTS, goal
 
-COLUMNS = 3
-"""Of the picture of all workloads."""
-PICTURES = Path(__file__).parents[2] / "docs" / "performance"
-OURS = "millstream"
 _AGGREGATES = {"spark": 30.0, "pyflink": 15.0, "siddhi": 3.0, "duckdb": 2.0}
 _JOINS = {"spark": 15.0, "pyflink": 10.0, "siddhi": 5.0, "duckdb": 1.5}
 GOALS = {"w1": _AGGREGATES, "w2": _AGGREGATES, "w3": _JOINS, "w4": _JOINS, "w7": _AGGREGATES}
@@ -31,8 +23,6 @@ RAW_BYTES = 3
 GROWTH = 1.3
 """A row costs at most so many times as much with ten times the window."""
 JVM_PEERS = ("spark", "pyflink", "siddhi", "deephaven")
-
-Measured = dict[str, dict[str, Any]]
 
 
 def write_pages() -> None:
@@ -54,7 +44,8 @@ def write_pages() -> None:
     texts += _ratios(everything)
     machines = sorted({each["machine"] for measured in everything.values() for each in measured.values()})
     (RESULTS / "comparison.md").write_text("\n".join([*texts, "", f"Machine: {'; or '.join(machines)}", ""]))
-    _pictures(everything)
+    draw(everything, kept(KEPT_DELAYS))
+    fill(everything, kept(KEPT_DELAYS))
 
 
 _ABOUT = (
@@ -156,41 +147,3 @@ def _ratios_of(measured: Measured) -> dict[str, float]:
     """By peer, of those that ran; where we failed there is nothing to divide."""
     ours = measured[OURS]["rows_a_second"]
     return {name: ours / each["rows_a_second"] for name, each in measured.items() if name != OURS and not each["failure"]}
-
-
-def _pictures(everything: dict[str, Measured]) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    mpl.rcParams["svg.hashsalt"] = "millstream"  # the same numbers give the same file
-    base = {name: everything[name] for name in WORKLOADS if name in everything}
-    lines = max(1, -(-len(base) // COLUMNS))
-    figure, axes = plt.subplots(lines, COLUMNS, figsize=(4 * COLUMNS, 2.6 * lines), sharex=True, squeeze=False)
-    for axis in axes.flat[len(base) :]:
-        axis.set_visible(False)
-    for axis, (name, measured) in zip(axes.flat, base.items(), strict=False):
-        ranked = sorted(((each["rows_a_second"], system) for system, each in measured.items() if not each["failure"]))
-        colours = ["tab:orange" if system == OURS else "tab:gray" for _, system in ranked]
-        axis.barh([system for _, system in ranked], [rate for rate, _ in ranked], color=colours)
-        axis.set_xscale("log")
-        axis.set_xlim(1e4, 1e7)
-        axis.set_title(name)
-        axis.set_xlabel("rows a second")
-    _save(figure, "rows_a_second")
-    varied: dict[str, list[tuple[Variant, float]]] = {}
-    for name in WORKLOADS:
-        rates = [(variant, everything.get(WORKLOADS[name].varied(variant).id, {}).get(OURS)) for variant in VARIANTS]
-        varied[name] = [(variant, each["rows_a_second"]) for variant, each in rates if each and not each["failure"]]
-    figure, axes = plt.subplots(figsize=(7, 3.2))
-    for place, variant in enumerate(VARIANTS):
-        points = [(i + (place - 1.5) / 6, rate) for i, rates in enumerate(varied.values()) for each, rate in rates if each == variant]
-        if points:
-            axes.bar([x for x, _ in points], [y for _, y in points], 1 / 6, label=VARIANTS[variant])
-    axes.set_xticks(range(len(varied)), list(varied))
-    axes.set_ylabel("rows a second")
-    axes.legend()
-    _save(figure, "variants")
-
-
-def _save(figure: Any, name: str) -> None:
-    figure.tight_layout()
-    figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
-    plt.close(figure)

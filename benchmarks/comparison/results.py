@@ -1,4 +1,5 @@
-"""What was measured: a line on the screen, and all of it in results/comparison.json, from which the tables and the pages are made."""
+"""What was measured: a line on the screen, and all of it in results/comparison.json and results/delay.json, from which the tables and the
+pages are made."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from comparison.measure import Run
 from report import RESULTS, machine
 
-KEPT = RESULTS / "comparison.json"
+KEPT, KEPT_DELAYS = RESULTS / "comparison.json", RESULTS / "delay.json"
+OURS = "millstream"
+Measured = dict[str, dict[str, Any]]
+"""What is kept of each system."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +64,29 @@ def show(outcome: Outcome) -> None:
     )
 
 
-def kept(path: Path = KEPT) -> dict[str, dict[str, dict[str, object]]]:
+def kept(path: Path = KEPT) -> dict[str, Measured]:
     """By workload and system."""
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def keep(outcome: Outcome, version: str, path: Path = KEPT) -> None:
     """In place of what was measured of this system and workload before, unless it failed now and did not then."""
-    everything = kept(path)
-    before = everything.get(outcome.workload, {}).get(outcome.system)
+    before = kept(path).get(outcome.workload, {}).get(outcome.system)
     if outcome.failure and before and not before["failure"]:
         print(f"  {'':12} the figures of {before['date']} are kept", flush=True)
         return
-    measured = {**asdict(outcome), "version": version, "date": dt.date.today().isoformat(), "machine": machine()}
-    everything.setdefault(outcome.workload, {})[outcome.system] = measured
+    _write(path, outcome.workload, outcome.system, asdict(outcome), version)
+
+
+def keep_delays(system: str, version: str, workload: str, pace: float, p50: float, p99: float, path: Path = KEPT_DELAYS) -> None:
+    """Of rows that come at this pace."""
+    _write(path, workload, system, {"rows_a_second": pace, "p50_s": p50, "p99_s": p99}, version)
+
+
+def _write(path: Path, workload: str, system: str, figures: dict[str, Any], version: str) -> None:
+    everything = kept(path)
+    of = {"version": version, "date": dt.date.today().isoformat(), "machine": machine()}
+    everything.setdefault(workload, {})[system] = figures | of
     half = path.with_suffix(".half")
     half.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
     half.rename(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,11 +285,22 @@ def test_what_a_longer_window_costs_beside_the_usual_one() -> None:
 
 @pytest.mark.parametrize("with_queries", [False, True])
 def test_pages_are_made_with_and_without_queries(with_queries: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = {"w1": measured(millstream=2.0, spark=1.0)} | ({"q3": measured(millstream=2.0, spark=1.0)} if with_queries else {})
-    monkeypatch.setattr(pages, "kept", lambda: everything)
+    everything = {"w1": measured(millstream=2.0, spark=1.0), "w3": measured(millstream=2.0, siddhi=0.0)} | (
+        {"q3": measured(millstream=2.0, spark=1.0)} if with_queries else {}
+    )
+    delays = {"w1": {"millstream": {"rows_a_second": 1.0, "p50_s": 0.1, "p99_s": 0.2}}}
+    monkeypatch.setattr(pages, "kept", lambda path=None: everything if path is None else delays)
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
-    monkeypatch.setattr(pages, "PICTURES", tmp_path)
+    page = tmp_path / "performance.md"
+    page.write_text("before\n<!-- workloads: x -->\nold\n<!-- end -->\n<!-- delays: x -->\n<!-- end -->\nafter\n")
+    monkeypatch.setattr(pages, "draw", partial(pages.draw, directory=tmp_path))
+    monkeypatch.setattr(pages, "fill", partial(pages.fill, page=page))
     pages.write_pages()
+    filled = page.read_text()
+    table = "|  | Millstream | Spark | Siddhi |\n|---|---|---|---|\n| w1 | 0 | 0 (2.0) |  |\n| w3 | 0 |  | failed |\n"
+    assert filled.startswith(f"before\n<!-- workloads: x -->\n{table}<!-- end -->\n")
+    assert filled.endswith("| w1 | 100 / 200 |\n<!-- end -->\nafter\n")
+    assert {picture.stem for picture in tmp_path.glob("*.svg")} == {"rows_a_second", "nexmark", "variants", "delays"}
     text = (tmp_path / "comparison.md").read_text()
     assert ("## q3: Nexmark, local item suggestion" in text) == with_queries
     assert ("## w5: all queries of Nexmark" in text) == with_queries
