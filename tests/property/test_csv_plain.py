@@ -240,6 +240,13 @@ def test_ten_bytes_of_zero_are_no_date(before: str, cell: str) -> None:
     assert quick is None
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_return_ends_the_header_too(end: str) -> None:
+    """What stood behind it was taken for the name of a column, and was no row of its own."""
+    assert both(["INT", "INT"], f"c0,c1,x{end}1,2,3{end}".encode(), True, ",", 1 << 20)[0] is not None
+    assert both(["INT", "INT"], f"c0,c1,x\rfoo{end}1,2,3{end}".encode(), True, ",", 1 << 20)[0] is None
+
+
 def test_columns_that_nobody_wants_take_no_room(tmp_path: Path) -> None:
     """Each had a block for itself: 3,000 of them took 3 GB and 15 seconds, for three rows."""
     names = [f"x{i}" for i in range(30_000)]

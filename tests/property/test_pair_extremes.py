@@ -20,6 +20,8 @@ from millstream.plan.logical import AggregateCall, JoinKey
 from property.histories import Bag, Change, assert_netted, bag, bag_of, comparable, contents_at, signed_batch, sort_key, values
 
 Row = tuple[Any, ...]
+FIRST = -15
+"""Before 1970: -1 is an instant like any other."""
 LEFT, RIGHT = Schema.of(k="INT", g="STRING", a="BIGINT"), Schema.of(j="INT", v="BIGINT", x="DOUBLE")
 CALLS = {"max v": "BIGINT", "min v": "BIGINT", "max a": "BIGINT", "min x": "DOUBLE", "max j": "INT", "min a": "BIGINT"}
 
@@ -43,7 +45,7 @@ class Arrivals:
 @st.composite
 def arrivals(draw: st.DrawFn, schema: Schema, columns: list[st.SearchStrategy[Any]]) -> Arrivals:
     gaps = draw(st.lists(st.tuples(st.sampled_from([0, 0, 1, 1, 4]), st.tuples(*columns)), max_size=20))
-    instants = np.cumsum([draw(st.integers(0, 4)), *(gap for gap, _ in gaps)]).tolist()[1:]
+    instants = np.cumsum([draw(st.integers(FIRST, 4)), *(gap for gap, _ in gaps)]).tolist()[1:]
     return Arrivals(schema, tuple(zip(instants, (row for _, row in gaps), strict=True)), draw(st.integers(1, 9)))
 
 
@@ -52,7 +54,7 @@ NUMBER = st.integers(-2, 3) | st.sampled_from([2**63 - 1, -(2**63), None])
 FALLING = st.builds(lambda n: -n, st.integers(0, 30))
 LEFTS = arrivals(LEFT, [KEY, st.sampled_from(["p", "p", "q", None]), NUMBER])
 RIGHTS = arrivals(RIGHT, [KEY, NUMBER | FALLING, values(RIGHT["x"].type)])
-CUTS = st.frozensets(st.integers(0, 60), max_size=8)
+CUTS = st.frozensets(st.integers(FIRST, 60), max_size=8)
 CHOSEN = st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4, unique=True)
 
 
@@ -86,7 +88,7 @@ def frontiers(left: Arrivals, right: Arrivals, cuts: frozenset[int]) -> list[int
 
 
 def changes_of(op: PairExtremesOp, left: Arrivals, right: Arrivals, cuts: frozenset[int]) -> list[Change]:
-    changes, after = [], -1
+    changes, after = [], FIRST - 1
     for upto in frontiers(left, right, cuts):
         changes += list(op.step(left.between(after, upto), right.between(after, upto), upto).changes())
         after = upto
@@ -97,7 +99,7 @@ def check(left: Arrivals, right: Arrivals, calls: list[str], keys: list[JoinKey]
     op = operator(calls, keys)
     changes = changes_of(op, left, right, cuts)
     assert_netted(changes)
-    for now in range(-1, frontiers(left, right, cuts)[-1] + 1):
+    for now in range(FIRST - 1, frontiers(left, right, cuts)[-1] + 1):
         assert contents_at(changes, now) == extremes_slow(left.at(now), right.at(now), calls, match)
     assert op.state_rows() == 0
 
@@ -121,7 +123,7 @@ def test_without_keys_every_row_meets_every_row(left: Arrivals, right: Arrivals,
 @given(LEFTS, RIGHTS, CHOSEN, CUTS)
 def test_saved_state_goes_on_as_if_nothing_had_happened(left: Arrivals, right: Arrivals, calls: list[str], cuts: frozenset[int]) -> None:
     keys = [JoinKey("k", "j")]
-    lasting, after, changes = operator(calls, keys), -1, list[Change]()
+    lasting, after, changes = operator(calls, keys), FIRST - 1, list[Change]()
     for upto in frontiers(left, right, cuts):
         loaded = operator(calls, keys)
         loaded.load(lasting.save())
@@ -132,6 +134,12 @@ def test_saved_state_goes_on_as_if_nothing_had_happened(left: Arrivals, right: A
         changes += expected
         assert bag_of(loaded.contents()) == bag_of(lasting.contents()) == contents_at(changes, upto)
         lasting, after = loaded, upto
+
+
+def test_a_pair_that_ends_just_before_1970() -> None:
+    """-1 stood for groups that have no pairs."""
+    left, right = Arrivals(LEFT, ((-3, (1, "p", 0)),), 2), Arrivals(RIGHT, ((-3, (1, 5, 0.0)),), 2)
+    check(left, right, ["max v"], [JoinKey("k", "j")], lambda one, other: one == other, frozenset())
 
 
 def test_of_rows_that_ended_nothing_is_kept() -> None:

@@ -21,7 +21,7 @@ CHARGED with it, and only when such rows end are there staircases to look at.
     places of a group, for each call:  ROOT         of the staircase, NONE without pairs
                                        TOP_VALUE    the greatest value, and whether there is one
                                        TOP_PRESENT
-                                       TOP_ENDS     when the pair ends that has it, NONE without pairs
+                                       TOP_ENDS     when the pair ends that has it, NO_END without pairs
 
 What happens to a group at one instant is noted as a row of
 
@@ -46,6 +46,8 @@ INSTANT, GROUP_OF, WAS, IS, RESULTS = 0, 1, 2, 3, 4
 ROOT, TOP_VALUE, TOP_PRESENT, TOP_ENDS = 0, 1, 2, 3
 TOP = 4
 """So many places has each call."""
+NO_END = -(2**63)
+"""Where a group has no pairs; every other instant may be one at which a pair ends."""
 _DONE = 5
 """Of a walk's places, those from here on are about one step only."""
 NOTED = 7
@@ -68,7 +70,8 @@ def more_tops(tops: Ints, groups: int) -> Ints:
     if groups <= len(tops):
         return tops
     larger = np.zeros((groups, tops.shape[1]), np.int64)
-    larger[:, ROOT::TOP] = larger[:, TOP_ENDS::TOP] = NONE
+    larger[:, ROOT::TOP] = NONE
+    larger[:, TOP_ENDS::TOP] = NO_END
     larger[: len(tops)] = tops
     return larger
 
@@ -100,7 +103,7 @@ def _touch(tops: Address, calls: int, group: int, now: Micros, turns: Address, t
     note = n * (RESULTS + 4 * calls)
     put(noted, note + INSTANT, now)
     put(noted, note + GROUP_OF, group)
-    put(noted, note + WAS, get(tops, group * calls * TOP + TOP_ENDS) != NONE)
+    put(noted, note + WAS, get(tops, group * calls * TOP + TOP_ENDS) != NO_END)
     for call in range(calls):
         top, result = (group * calls + call) * TOP, note + RESULTS + 4 * call
         put(noted, result, get(tops, top + TOP_VALUE))
@@ -113,7 +116,7 @@ def _complete(tops: Address, calls: int, noted: Address, at: int) -> None:
     """After the last change of a group at an instant."""
     note = at * (RESULTS + 4 * calls)
     group = get(noted, note + GROUP_OF)
-    put(noted, note + IS, get(tops, group * calls * TOP + TOP_ENDS) != NONE)
+    put(noted, note + IS, get(tops, group * calls * TOP + TOP_ENDS) != NO_END)
     for call in range(calls):
         top, result = (group * calls + call) * TOP, note + RESULTS + 4 * call
         put(noted, result + 2, get(tops, top + TOP_VALUE))
@@ -125,7 +128,7 @@ def _has_ended(tops: Address, calls: int, group: int, now: Micros) -> bool:
     """Whether the greatest value for some call has."""
     for call in range(calls):
         end = get(tops, (group * calls + call) * TOP + TOP_ENDS)
-        if end != NONE and end <= now:
+        if end != NO_END and end <= now:
             return True
     return False
 
@@ -142,7 +145,7 @@ def _end_tops(steps: Address, tops: Address, calls: int, group: int, now: Micros
             value, present = get(steps, step * WORDS + VALUE), get(steps, step * WORDS + STEP_PRESENT)
             _set_top(tops, top, value, present, get(steps, step * WORDS + HIGH))
         else:
-            _set_top(tops, top, 0, 0, NONE)
+            _set_top(tops, top, 0, 0, NO_END)
 
 
 @inlined

@@ -33,6 +33,7 @@ from millstream.kernels.pair_extremes import (
     INSTANT,
     IS,
     KEY,
+    NO_END,
     NOTED,
     PRESENT,
     RESULTS,
@@ -90,7 +91,7 @@ class PairExtremesOp:
         """The groups that have pairs, as they are."""
         groups = self._groups.table.live_codes()
         groups = groups[groups < len(self._tops)]
-        groups = groups[self._tops[groups, TOP_ENDS] != NONE]
+        groups = groups[self._tops[groups, TOP_ENDS] != NO_END]
         columns = self._groups.table.decode(groups)
         for place, call in enumerate(self._calls):
             words, valid = (self._tops[groups, TOP * place + what] for what in (TOP_VALUE, TOP_PRESENT))

@@ -96,6 +96,8 @@ class _Placed:
     netted: bool
     append_only: bool
     equal: EqualColumns = NONE_EQUAL
+    strays: bool = False
+    """A row may be taken back in another bucket than the one that it came in."""
 
 
 _ENDS: dict[Expiry, Ends | None] = {
@@ -165,7 +167,8 @@ class _Planner:
                 return replace(below, node=RepeatExec(below.node, plan.copies, plan.schema), netted=False, append_only=False)
             case Negate():
                 below = self._place(plan.input)
-                return _Placed(NegateExec(below.node, plan.schema), below.distribution, below.netted, append_only=False)
+                node = NegateExec(below.node, plan.schema)  # what it takes back is elsewhere in the union above it
+                return _Placed(node, below.distribution, below.netted, append_only=False, strays=True)
             case ToStream():
                 raise NotSupported(
                     "ISTREAM, DSTREAM and RSTREAM stand at the top of a query", hint="Name the inner query and read it as a stream."
@@ -180,7 +183,7 @@ class _Planner:
         split = isinstance(spread, ByKey)
         source = SourceExec(scan.source, scan.kind, scan.retracts, columns, (), scan.schema, spread, split_at_ingest=split)
         # several statements may change a relation at one instant
-        return _Placed(source, spread, netted=not scan.retracts, append_only=not scan.retracts)
+        return _Placed(source, spread, netted=not scan.retracts, append_only=not scan.retracts, strays=_is_dealt_with_signs(source))
 
     def _window(self, plan: Window) -> _Placed:
         below = self._place(plan.input)
@@ -212,7 +215,7 @@ class _Planner:
         if met is not None:
             return met, plan.calls
         of_each_bucket = AggregateExec(placed.node, plan.keys, plan.calls, plan.schema, placed.append_only)
-        calls = extremes_before_exchange(of_each_bucket) if self._extremes_first else None
+        calls = extremes_before_exchange(of_each_bucket) if self._extremes_first and not placed.strays else None
         if calls is None:
             return self._meet(placed, plan.keys), plan.calls
         return self._meet(_Placed(self._aggregated(of_each_bucket), Anywhere(), netted=True, append_only=False), plan.keys), calls
@@ -276,7 +279,9 @@ class _Planner:
         node: Exec = UnionExec(tuple(placed.node for placed in inputs), plan.schema)
         if self._by_input:
             node = _expired(ending(node), node)
-        return _Placed(node, spreads.pop() if len(spreads) == 1 else Anywhere(), netted=append_only, append_only=append_only)
+        spread = spreads.pop() if len(spreads) == 1 else Anywhere()
+        strays = isinstance(spread, Anywhere) and any(placed.strays for placed in inputs)  # else equal rows are together
+        return _Placed(node, spread, netted=append_only, append_only=append_only, strays=strays)
 
     def _set_operation(self, plan: SetOperation) -> _Placed:
         inputs = [self._gathered(self._place(child)).node for child in plan.inputs]
@@ -340,7 +345,8 @@ class _Planner:
         fragment = Fragment(_stage(placed.node, self.fragments), placed.node, spread)
         if fragment not in self.fragments:  # else another part of the query reads the same
             self.fragments.append(fragment)
-        return replace(placed, node=ReceiveExec(self.fragments.index(fragment), placed.node.schema, spread), distribution=spread)
+        received = ReceiveExec(self.fragments.index(fragment), placed.node.schema, spread)
+        return replace(placed, node=received, distribution=spread, strays=False)
 
 
 def _filter(below: _Placed, plan: Filter) -> _Placed:
@@ -363,12 +369,17 @@ def _project(below: _Placed, plan: Project) -> _Placed:
         split = below.node.split_at_ingest and isinstance(spread, ByKey)
         prefix = (*below.node.prefix, ProjectStep(columns, calls))
         source = replace(below.node, prefix=prefix, schema=plan.schema, distribution=spread, split_at_ingest=split)
-        return replace(below, node=source, distribution=spread)
+        return replace(below, node=source, distribution=spread, strays=_is_dealt_with_signs(source))
     tells_rows_apart = set(renamed) == set(below.node.schema.names)
     netted = below.append_only or (below.netted and tells_rows_apart)
     may_be_idle = below.netted and not below.append_only and not tells_rows_apart
     node = above_rows(below.node, lambda node: _projected(node, plan, columns, calls, may_be_idle=may_be_idle))
-    return _Placed(node, spread, netted, below.append_only, below.equal.renamed(renamed))
+    return _Placed(node, spread, netted, below.append_only, below.equal.renamed(renamed), below.strays)
+
+
+def _is_dealt_with_signs(source: SourceExec) -> bool:
+    """Who takes a row back has a place of its own in the order of arrival, by which buckets are dealt where nothing else says it."""
+    return source.retracts and isinstance(source.distribution, Anywhere)
 
 
 def _projected(
@@ -399,7 +410,7 @@ def _said_by(placed: _Placed, names: Collection[str]) -> _Placed:
 
 def _split_from_source(placed: _Placed, spread: Distribution) -> _Placed | None:
     split = _split_at_source(placed.node, spread)
-    return None if split is None else replace(placed, node=split, distribution=spread)
+    return None if split is None else replace(placed, node=split, distribution=spread, strays=False)
 
 
 def _split_at_source(node: Exec, spread: Distribution) -> Exec | None:

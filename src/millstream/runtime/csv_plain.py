@@ -65,8 +65,10 @@ def plain_table(
             start = 0
             if reader is None:
                 start = block.find(b"\n", 0, stop) + 1
-                names = bytes(block[:start]).decode("utf-8", "replace").rstrip("\r\n").split(delimiter)
-                reader = _Reader(_columns(schema, names), delimiter)
+                names = bytes(block[:start]).decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+                if "\r" in names:  # ends a line, too
+                    return None
+                reader = _Reader(_columns(schema, names.split(delimiter)), delimiter)
             batch = reader.batch(block, start, stop)
             if batch is None:
                 return None

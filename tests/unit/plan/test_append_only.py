@@ -40,7 +40,7 @@ def told(sql: str) -> list[bool]:
         ("SELECT k, max(v) FROM s [ROWS 5] GROUP BY k", [False]),
         ("SELECT k, max(v) FROM r GROUP BY k", [False]),
         ("SELECT k, max(v) FROM (SELECT k, v FROM s UNION ALL SELECT k, v FROM s) GROUP BY k", [True, False]),
-        ("SELECT k, max(v) FROM (SELECT k, v FROM s UNION ALL SELECT k, v FROM r) GROUP BY k", [False, False]),
+        ("SELECT k, max(v) FROM (SELECT k, v FROM s UNION ALL SELECT k, v FROM r) GROUP BY k", [False]),
         ("SELECT max(n) FROM (SELECT k, max(v) AS n FROM s GROUP BY k)", [True, False, False]),
         ("SELECT a.k, max(b.v) FROM s a JOIN s b ON a.v = b.v GROUP BY a.k", [True, False]),
         ("SELECT a.k, max(b.v) FROM s a JOIN r b ON a.v = b.v GROUP BY a.k", [False, False]),
