@@ -11,6 +11,7 @@ Whoever is slow gets fewer rows, those of 40 seconds; whoever is fast gets as ma
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import shutil
 import signal
@@ -182,6 +183,10 @@ def main() -> None:
     work = arguments.work or Path(tempfile.mkdtemp(prefix="millstream-bench-"))
     try:
         work.mkdir(parents=True, exist_ok=True)
+        lock = (work / ".lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends
+    except BlockingIOError:
+        parser.error(f"--work {work}: another run is using it")
     except OSError as error:
         parser.error(f"--work {work}: {error.strerror}")
     has_failed = False

@@ -36,7 +36,7 @@ class Outcome:
     def between(cls, system: str, workload: str, low: int, small: Run, high: int, large: Run) -> Outcome:
         rows, seconds = high - low, large.wall - small.wall
         cpu = large.cpu - small.cpu
-        if seconds <= 0 or cpu > 1.1 * seconds * (os.cpu_count() or 1):
+        if seconds <= 0 or not 0 < cpu <= 1.1 * seconds * (os.cpu_count() or 1):
             return cls.failed(system, workload, f"{rows:,} rows more took {seconds:.1f} s, and {cpu:.1f} s of processor: too noisy to tell")
         return cls(
             system,

@@ -60,7 +60,7 @@ LATER = {
 def tune() -> None:
     """Everything that happens seldom, often."""
     rounds.SNAPSHOT_TICKS, rounds.KEPT_TICKS = 5, 3
-    families.FEWEST, families.MOST_WAITING = 3, 20
+    families.FEWEST, families.MOST_WAITING, families.WORTH_A_FILE = 3, 20, 1
     delta_log.CHECKPOINT_EVERY = 6
     delta_log._TABLE_PROPERTIES["delta.logRetentionDuration"] = "interval 0 seconds"
     relation_log._FEWEST_TO_FOLD = 4

@@ -50,6 +50,9 @@ FEWEST = 8
 """So many selections of one family are worth a common query."""
 MOST_WAITING = 1_000_000
 """Changes that have not come over to the members: with more, upkeep brings them."""
+WORTH_A_FILE, _MOST_LOOKED_THROUGH = 4_000, 4
+"""To bring them costs each member a file and a commit, some 5 ms however few its changes: of a thousand members more may wait, but no
+more than so many times as many, as whoever looks goes through all of them."""
 _A_PIECE = 500_000
 """Changes that are read at once."""
 
@@ -306,7 +309,7 @@ class Families:
             with self._standing.lock:
                 common.publish()
                 members, behind, end = list(common.members.values()), self._behind(common), common.at
-            if sum(chunk.rows for chunk in common.changelog.chunks_after(behind)) > (0 if all_ else MOST_WAITING):
+            if sum(chunk.rows for chunk in common.changelog.chunks_after(behind)) > (0 if all_ else _most_waiting(len(members))):
                 self._bring(common, members, end)
 
     def waiting(self) -> dict[str, int]:
@@ -352,6 +355,10 @@ def _told(changes: SignedBatch, kind: Kind) -> SignedBatch:
 def _number(query: RunningQuery) -> int:
     """Of a member: nobody else has it, nor had."""
     return int.from_bytes(hashlib.sha256(query.incarnation.encode()).digest()[:8], "big") >> 1
+
+
+def _most_waiting(members: int) -> int:
+    return min(max(MOST_WAITING, WORTH_A_FILE * members), _MOST_LOOKED_THROUGH * MOST_WAITING)
 
 
 def _may_join(query: RunningQuery) -> bool:

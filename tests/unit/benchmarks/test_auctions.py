@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 from collections.abc import Callable
 from functools import partial
@@ -216,6 +217,17 @@ def test_what_is_not_there_is_told(
     shown = capsys.readouterr().err
     assert shown.startswith("[CONFIG_INVALID]")
     assert reason in shown
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each swept away what the other was running in, and both told nonsense."""
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        monkeypatch.setattr("sys.argv", ["compare.py", "w1", "--work", str(tmp_path)])
+        with pytest.raises(SystemExit) as ended:
+            compare.main()
+    assert ended.value.code == 1
+    assert "another run is using it" in capsys.readouterr().err
 
 
 def test_streams_of_each_query_are_those_that_it_reads() -> None:

@@ -139,6 +139,7 @@ def test_more_processor_time_than_there_was_is_no_result() -> None:
     assert not Outcome.between("a", "w1", 1000, small, 2000, large).failure
     assert Outcome.between("a", "w1", 1000, small, 2000, replace(large, cpu=11.0 + 3 * cores)).failure
     assert Outcome.between("a", "w1", 1000, large, 2000, small).failure
+    assert Outcome.between("a", "w1", 1000, small, 2000, replace(large, cpu=9.0)).failure  # something else took what the small one cost
 
 
 @pytest.mark.parametrize(
