@@ -4,7 +4,7 @@
     pathGlobFilter        only files whose name matches
     recursiveFileLookup   also in directories below (those of the form key=value always)
     maxFilesPerTrigger    at most so many files in a batch, 1000 unless told
-    maxBytesPerTrigger    a batch ends with the file that reaches so many bytes, 64 MiB unless either of the two is told: whoever begins
+    maxBytesPerTrigger    a batch ends with the file that reaches so many bytes, 128 MiB unless either of the two is told: whoever begins
                           with a directory full of files sees answers early, and nobody holds all of it at once
     latestFirst           newest files first
     maxFileAge            files so much older than the newest that was read are ignored, 7d unless told; not with latestFirst: what is not
@@ -34,7 +34,7 @@ from millstream.state.file_journal import FileJournal, FoundFile
 OPTIONS = frozenset(
     {"path", "maxfilespertrigger", "maxbytespertrigger", "pathglobfilter", "recursivefilelookup", "latestfirst", "maxfileage"}
 )
-USUAL_BYTES = 64 << 20
+USUAL_BYTES = 128 << 20
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """What is said of a link that leads nowhere, and of a file that somebody has just taken away."""
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}

@@ -24,9 +24,12 @@ _SHARE = 20
 """An idle source spends at most one part in so many of its time with looking."""
 
 
+Ingest = Callable[[int, Sequence[str], bool], None]
+"""Gets a batch's number and paths, and whether there will be another at once; called again with the same number, it does nothing."""
+
+
 class FileSource:
-    def __init__(self, stream: str, listing: FileListing, journal: FileJournal, ingest: Callable[[int, Sequence[str]], None]) -> None:
-        """`ingest` gets a batch's number and paths; called again with the same, it does nothing."""
+    def __init__(self, stream: str, listing: FileListing, journal: FileJournal, ingest: Ingest) -> None:
         self._stream = stream
         self._listing = listing
         self._journal = journal
@@ -69,7 +72,7 @@ class FileSource:
             if self._journal.last is not None:
                 number, files = self._journal.last
                 # a file that could not be read may have been moved away since: then nothing of its batch was committed
-                self._ingest(number, [file.path for file in files if os.path.isfile(file.path)])
+                self._ingest(number, [file.path for file in files if os.path.isfile(file.path)], False)
             while not self._stopping:
                 self._look()
         except Exception as error:
@@ -91,7 +94,7 @@ class FileSource:
         """One batch; returns what is left."""
         length = self._listing.batch_length(files)
         batch = files[:length]
-        self._ingest(self._journal.begin(batch), [file.path for file in batch])
+        self._ingest(self._journal.begin(batch), [file.path for file in batch], length < len(files))
         return files[length:]
 
     def _fail(self, error: Exception) -> None:

@@ -98,7 +98,7 @@ class Sources:
             entry.name,
             listing,
             journal,
-            lambda number, paths: self._ingest(entry.name, number, lambda plan: self._read_files(paths, plan, reader)),
+            lambda number, paths, more: self._ingest(entry.name, number, lambda plan: self._read_files(paths, plan, reader, more=more)),
         )
 
     def attach(self, entry: StreamEntry, frame: DataFrame) -> None:
@@ -206,7 +206,7 @@ class Sources:
         reports = self._jobs.run(narrow.mapInArrow(RowWriter(plan, source), REPORT_SCHEMA).collect)
         return decode_reports(row.report for row in reports)
 
-    def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader) -> list[PartitionReport]:
+    def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader, *, more: bool) -> list[PartitionReport]:
         if not paths:
             return []
         context, notes, fatal = self._spark.sparkContext, self._location.reading_dir(plan.stream), set[str]()
@@ -216,7 +216,7 @@ class Sources:
         whole = replace(plan, partitions=len(paths))
 
         def run(left_out: frozenset[str]) -> list[str]:
-            writers = [FileWriter(whole, reader, notes, left_out, share) for share in shares]
+            writers = [FileWriter(whole, reader, notes, left_out, share, more=more) for share in shares]
             written = self._python.run([PythonTask(self._anywhere, {}, writer) for writer in writers])
             return [report for of_task in written for report in of_task]
 

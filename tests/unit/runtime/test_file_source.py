@@ -22,7 +22,7 @@ class Ingested:
         self.batches: dict[int, list[str]] = {}
         self.refuse: str | None = None
 
-    def __call__(self, number: int, paths: Sequence[str]) -> None:
+    def __call__(self, number: int, paths: Sequence[str], more: bool) -> None:
         names = [os.path.basename(path) for path in paths]
         if self.refuse in names:
             raise SourceFailed(f"cannot read {self.refuse}")
@@ -201,3 +201,15 @@ def test_a_directory_that_vanishes_stops_the_source_and_is_named(incoming: Path)
 def test_wrong_options_are_refused(incoming: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(SourceFailed, match=message):
         FileListing.of("s", {"path": str(incoming), **options})
+
+
+def test_a_batch_is_told_whether_there_will_be_another_at_once(incoming: Path) -> None:
+    """Whoever reads it keeps its memory until then."""
+    more = []
+    put(incoming, *"abcde", size=10)
+    listing = FileListing.of("s", {"path": str(incoming), "maxFilesPerTrigger": 2})
+    journal = FileJournal(incoming.parent / "journal", listing.max_age_us)
+    reader = FileSource("s", listing, journal, lambda number, paths, another: more.append((number, len(paths), another)))
+    reader.drain()
+    reader.stop()
+    assert more == [(0, 2, True), (1, 2, True), (2, 1, False)]
