@@ -145,6 +145,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall, Timed], Any]] = {
 
 
 def answer(call: AggregateCall, rows: Timed) -> Any:
+    if call.where is not None:
+        rows = [(instant, row[:-1]) for instant, row in rows if row[-1] is True]
     if call.distinct:
         kept = {comparable_row(row): (instant, row) for instant, row in reversed(rows) if None not in row}
         rows = [(instant, row[:1]) for instant, row in kept.values()]

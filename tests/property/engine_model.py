@@ -122,6 +122,12 @@ def _conditional(rows: list[Row]) -> tuple[Any, ...]:
     return len(_kept(rows)), _sum([row for row in rows if row[1] == "a"]), len(small), ones, both
 
 
+def _distinct_where(rows: list[Row]) -> tuple[int, int, int | None]:
+    values = set(_values(rows))
+    odd = [value for value in values if value % 2 == 1]
+    return len(values), sum(value > 1 for value in values), sum(odd) if odd else None
+
+
 QUERIES = {
     "rows": QueryModel("SELECT k, v + 1 AS w FROM s {window}", lambda rows: Counter((k, None if v is None else v + 1) for _, k, v in rows)),
     "filtered": QueryModel("SELECT v FROM s {window} WHERE v > 1", lambda rows: Counter((v,) for _, _, v in _kept(rows))),
@@ -166,6 +172,11 @@ QUERIES = {
         """SELECT count(*) FILTER (WHERE v > 1) AS n, sum(v) FILTER (WHERE k = 'a') AS s, count(DISTINCT k) FILTER (WHERE v < 2) AS d,
         count_if(v = 1) AS ones, count(k, v) AS b FROM s {window}""",
         lambda rows: Counter([_conditional(rows)]),
+    ),
+    "distinct values with conditions": QueryModel(
+        """SELECT k, count(DISTINCT v) AS c, count(DISTINCT v) FILTER (WHERE v > 1) AS large,
+        sum(DISTINCT v) FILTER (WHERE v % 2 = 1) AS odd FROM s {window} GROUP BY k""",
+        lambda rows: Counter((k, *_distinct_where(group)) for k, group in _grouped(rows, lambda row: row[1]).items()),
     ),
     "statistics": QueryModel(
         """SELECT k, median(v) AS m, var_pop(v) AS p, variance(v) AS s, array_join(collect_set(v), ' ') AS c, bool_or(v > 2) AS b,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -44,6 +45,24 @@ def test_distinct_counts_and_sums(history: History, keyed: bool) -> None:
         COUNT_ROWS,
         keys=("k",) if keyed else (),
     )
+
+
+DISTINCT_WHERE = tuple(
+    replace(call(function, columns, "BIGINT", distinct=True), name=f"{function}_{columns}_{where}", where=where)
+    for function, columns in (("count", "v"), ("sum", "v"), ("count", "w"), ("count", "v w"))
+    for where in (None, "c", "d")
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    histories(Schema.of(k="INT", v="SMALLINT", w="STRING", c="BOOLEAN", d="BOOLEAN"), size=40),
+    st.lists(st.sampled_from(DISTINCT_WHERE), min_size=1, unique=True),
+    st.booleans(),
+)
+def test_distinct_with_and_without_conditions(history: History, calls: list[AggregateCall], keyed: bool) -> None:
+    """In any company: what a query does not show is not asked for."""
+    check_all(history, *calls, keys=("k",) if keyed else ())
 
 
 @pytest.mark.parametrize("type_", [*ORDERED, "ARRAY<STRING>", "STRUCT<a:INT,b:DOUBLE>"])

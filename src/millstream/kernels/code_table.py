@@ -271,6 +271,8 @@ def _fill(entries: Ints, keys: Ints, live: Bytes, counters: Ints) -> None:
     """Enter all live keys into an empty table."""
     mask = len(entries) - 1
     for code in range(counters[NEXT]):
+        if code + AHEAD < counters[NEXT]:
+            prefetch(entries, _home(_entry_word(keys, code + AHEAD), mask))
         if live[code] == 0 or code == counters[NULL]:
             continue
         word = _entry_word(keys, code)

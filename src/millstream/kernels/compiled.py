@@ -204,7 +204,7 @@ def prefetch_at(typing_context: Any, base: Any, at: Any) -> Any:
 
 
 @inlined
-def prefetch(rows: Ints, row: int | np.int64) -> None:
+def prefetch(rows: Ints | Bytes, row: int | np.int64) -> None:
     """Start to load a row of a contiguous array of one or two dimensions."""
     prefetch_at(address(rows) + row * (rows.size // len(rows)) * rows.itemsize, 0)
 

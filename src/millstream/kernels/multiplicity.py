@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from millstream.core.signed_batch import Instants, Signs
-from millstream.kernels.compiled import Bytes, Ints, kernel
+from millstream.kernels.compiled import AHEAD, Bytes, Ints, kernel, prefetch
 
 _OLDEST, _NEWEST = 0, 1
 _WHEN, _NEXT = 0, 1
@@ -34,6 +34,18 @@ def transitions(pair: Ints, sign: Signs, order: Ints, counted: Bytes, counts: In
             return False
         flips[i] = counts[p] == (1 if sign[i] > 0 else 0)
     return True
+
+
+@kernel
+def first_seen(pair: Ints, counted: Bytes, seen: Bytes, flips: Bytes) -> None:
+    """Where nothing leaves: flag the changes by which a value appears."""
+    for i in range(len(pair)):
+        if i + AHEAD < len(pair):
+            prefetch(seen, pair[i + AHEAD])
+        if len(counted) > 0 and counted[i] == 0:
+            continue
+        flips[i] = seen[pair[i]] == 0
+        seen[pair[i]] = 1
 
 
 @kernel

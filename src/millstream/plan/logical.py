@@ -101,14 +101,21 @@ class AggregateCall:
     more: tuple[str, ...] = ()  # further columns, such as those of count(DISTINCT a, b) or min_by(x, y)
     distinct: bool = False
     parameters: tuple[float, ...] = ()  # such as the fractions of a percentile
+    where: str | None = None  # with `distinct`: a BOOLEAN column, and only rows where it is true count
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return (self.argument, *self.more) if self.argument else ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.argument, *self.more) if self.argument else ()
+        """All that are read."""
+        return self.arguments if self.where is None else (*self.arguments, self.where)
 
     def __str__(self) -> str:
-        arguments = ", ".join([*self.columns, *map(str, self.parameters)]) or "*"
-        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{arguments}) AS {self.name}"
+        arguments = ", ".join([*self.arguments, *map(str, self.parameters)]) or "*"
+        where = f" FILTER (WHERE {self.where})" if self.where is not None else ""
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{arguments}){where} AS {self.name}"
 
 
 @dataclass(frozen=True)

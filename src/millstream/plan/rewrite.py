@@ -23,11 +23,13 @@ from millstream.plan.rules.push_filter_below_project import push_filter_below_pr
 from millstream.plan.rules.push_filter_below_union import push_filter_below_union
 from millstream.plan.rules.push_filter_below_window import push_filter_below_window
 from millstream.plan.rules.push_project_below_window import push_project_below_window
+from millstream.plan.rules.share_distinct_values import share_distinct_values
 from millstream.plan.rules.sums_of_products import sums_of_products
 
 Rule = Callable[[Plan], Plan]
 
 NODE_RULES: tuple[Rule, ...] = (
+    share_distinct_values,
     fold_constants,
     drop_padded_rows,
     push_filter_below_project,

@@ -176,3 +176,34 @@ def test_join_by_equality(where: str) -> None:
 def test_join_by_equality_stays_above(where: str) -> None:
     sql = f"SELECT k FROM s [NOW] WHERE {where}"
     assert without_indent(sql, "push_filter_below_project", "join_by_equality") == without_indent(sql, "push_filter_below_project")
+
+
+SHARED = [
+    ("count(DISTINCT v) FILTER (WHERE f > 1)", "count(DISTINCT v) FILTER (WHERE _if0)"),
+    ("count(DISTINCT CASE WHEN f > 1 THEN v END)", "count(DISTINCT v) FILTER (WHERE _if0)"),
+    ("count(DISTINCT CASE f WHEN 1 THEN v END)", "count(DISTINCT v) FILTER (WHERE _if0)"),
+    ("sum(DISTINCT v) FILTER (WHERE f > 1)", "sum(DISTINCT v) FILTER (WHERE _if0)"),
+    ("count(DISTINCT v) FILTER (WHERE f > 1), sum(DISTINCT v) FILTER (WHERE f > 1)", "sum(DISTINCT v) FILTER (WHERE _if0)"),
+    ("count(DISTINCT v) FILTER (WHERE f > 1), count(DISTINCT v) FILTER (WHERE f > 2)", "count(DISTINCT v) FILTER (WHERE _if1)"),
+]
+NOT_SHARED = [
+    "count(DISTINCT f) FILTER (WHERE f > 1)",  # (1)
+    "count(v) FILTER (WHERE f > 1)",  # every row counts
+    "count(DISTINCT v, k) FILTER (WHERE f > 1)",
+    "count(DISTINCT CASE WHEN f > 1 THEN v ELSE 0 END)",  # (2)
+    "count(DISTINCT CASE WHEN f > 1 THEN v WHEN f > 0 THEN 1 END)",
+    "count(DISTINCT CASE WHEN f > 1 THEN cast(v AS BIGINT) END)",
+    "count(DISTINCT v + 1) FILTER (WHERE f > 1)",
+]
+
+
+@pytest.mark.parametrize(("calls", "expected"), SHARED)
+def test_share_distinct_values(calls: str, expected: str) -> None:
+    plan = lines(f"SELECT k, count(DISTINCT v), {calls} FROM s [RANGE 1 HOUR] GROUP BY k", "share_distinct_values")
+    assert any(line.strip().startswith("Aggregate") and expected in line for line in plan), plan
+
+
+@pytest.mark.parametrize("call", NOT_SHARED)
+def test_share_distinct_values_keeps_off(call: str) -> None:
+    sql = f"SELECT k, count(DISTINCT v), {call} FROM s [RANGE 1 HOUR] GROUP BY k"
+    assert lines(sql, "share_distinct_values") == lines(sql, None)

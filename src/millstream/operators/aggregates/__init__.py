@@ -18,10 +18,10 @@ from millstream.operators.aggregates.by_order import Beside, InTime, MaxByAgg, M
 from millstream.operators.aggregates.collect import CollectListAgg, CollectOrderedAgg, CollectSetAgg
 from millstream.operators.aggregates.count import CountAgg, CountRowsAgg
 from millstream.operators.aggregates.distinct import DistinctAgg
+from millstream.operators.aggregates.distinct_values import DistinctValues
 from millstream.operators.aggregates.ends import Ends
 from millstream.operators.aggregates.min_max import Extremes, MaxAgg, MinAgg
 from millstream.operators.aggregates.mode import Occurrences
-from millstream.operators.aggregates.pairs import DistinctValues
 from millstream.operators.aggregates.percentile import PercentileAgg, Ranks
 from millstream.operators.aggregates.sum import DecimalSumAgg, DoubleSumAgg, IntegerSumAgg
 from millstream.operators.aggregates.variance import Moments, VarianceAgg
@@ -55,10 +55,14 @@ class _Maker:
             raise NotSupported(f"{call.function}(*) is not supported")
         types = [self._schema[name].type for name in call.columns]
         if call.distinct:
-            values, owner = self._share(("distinct", *call.columns), lambda: DistinctValues(types))
+            values, owner = self._share(
+                ("distinct", *call.arguments), lambda: DistinctValues(types[: len(call.arguments)], append_only=self._append_only)
+            )
             # they see other values, so they share with one another only
             inner, _ = self._share(("inside distinct", *call.columns), lambda: _Maker(self._schema, append_only=self._append_only))
-            return DistinctAgg(inner.aggregate(replace(call, more=(), distinct=False)), values, owner=owner)
+            if call.where is not None:
+                values.add_way(call.where)
+            return DistinctAgg(inner.aggregate(replace(call, more=(), distinct=False, where=None)), values, call.where, owner=owner)
         made = _number(call, types[0]) or self._variance(call, types[0]) or self._ordered(call, types)
         if made is None:
             raise NotSupported(f"{call.function} of {type_name(types[0])} is not supported")

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.kernels.arrow_buffers import valid_mask
-from millstream.kernels.compiled import Ints
+from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.integer_sum import count_values
 from millstream.operators.aggregates.aggregate import Aggregate, Changes, Values, grown
 from millstream.operators.operator import Arrays
@@ -43,8 +43,12 @@ class CountAgg(Aggregate):
         self._counts: Ints = np.zeros(0, np.int64)
 
     def add(self, changes: Changes, arguments: list[pa.Array]) -> Values:
+        return self.counted(changes, valid_mask(arguments[0]))
+
+    def counted(self, changes: Changes, counts: Bytes) -> Values:
+        """Given which of the changes count (none said: all do)."""
         out = np.empty(2 * changes.slots, np.int64)
-        count_values(changes.code, changes.slot, changes.sign, valid_mask(arguments[0]), self._counts, out)
+        count_values(changes.code, changes.slot, changes.sign, counts, self._counts, out)
         return Values.of(self.type, out)
 
     def result(self, codes: Ints, rows: Ints) -> Values:

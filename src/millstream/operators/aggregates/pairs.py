@@ -1,4 +1,4 @@
-"""(group, value) as dense codes, and how often each is there: what DISTINCT and FIRST are made of.
+"""(group, value) as dense codes, and how often each is there: what FIRST, MODE and their like are made of.
 
 A value may be a tuple of columns.  A value can only leave once it is there, so inside an instant what enters goes first.
 """
@@ -16,7 +16,7 @@ from millstream.kernels import arrow_buffers
 from millstream.kernels.arrow_buffers import ALL_VALID, frozen
 from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.key_table import KeyTable
-from millstream.kernels.multiplicity import grown_copies, new_copies, number_copies, queue_copies, queued, transitions, without_copies
+from millstream.kernels.multiplicity import grown_copies, new_copies, number_copies, queue_copies, queued, without_copies
 from millstream.kernels.slots import arrivals_first
 from millstream.operators.aggregates.aggregate import Changes, grown
 from millstream.operators.operator import Arrays
@@ -25,8 +25,8 @@ from millstream.operators.operator import Arrays
 class Pairs:
     """The pairs that are there, and how often."""
 
-    def __init__(self, types: Sequence[pa.DataType], *, has_nulls: bool = True) -> None:
-        self._table = KeyTable([pa.int64(), *types], has_nulls=has_nulls)
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._table = KeyTable([pa.int64(), *types])
         self._counts: Ints = np.zeros(0, np.int64)
 
     def _encoded(self, groups: Ints, values: Sequence[pa.Array]) -> Ints:
@@ -56,39 +56,6 @@ class Pairs:
     def load(self, arrays: Arrays) -> None:
         pairs = self._encoded(arrays["group"], arrow_buffers.from_bytes(arrays["values"]))
         self._counts[pairs] = arrays["times"]
-
-
-class DistinctValues(Pairs):
-    """Says which changes matter to an aggregate that sees every value once."""
-
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        super().__init__(types, has_nulls=False)
-        self._added: Changes | None = None
-        self._flips: Bytes
-
-    def flips(self, changes: Changes, values: Sequence[pa.Array]) -> Bytes:
-        """1 where a value appears in its group or vanishes; a value with a NULL in it never does.  Applies the same changes only once."""
-        if changes is not self._added:
-            self._added, self._flips = changes, self._applied(changes, values)
-        return self._flips
-
-    def _applied(self, changes: Changes, values: Sequence[pa.Array]) -> Bytes:
-        counted = _all_present(values)
-        if len(counted) == 0 or counted.all():
-            return self._flipped(changes.instant, changes.code, changes.sign, values)
-        there, flips = np.flatnonzero(counted), np.zeros(len(changes.code), np.uint8)  # of FILTER most rows may be NULL
-        if len(there) == 0:
-            return flips
-        taken = [value.take(pa.array(there)) for value in values]
-        flips[there] = self._flipped(changes.instant[there], changes.code[there], changes.sign[there], taken)
-        return flips
-
-    def _flipped(self, instant: Instants, code: Ints, sign: Signs, values: Sequence[pa.Array]) -> Bytes:
-        pairs, flips = self._encoded(code, values), np.zeros(len(code), np.uint8)
-        if not transitions(pairs, frozen(sign), arrivals_first(frozen(instant), frozen(sign)), ALL_VALID, self._counts, flips):
-            raise InternalError("a group was asked to give back a value that it never got")
-        self._forget(pairs)
-        return flips
 
 
 class CopyNumbers(Pairs):
@@ -159,9 +126,3 @@ class Copies(Pairs):
         came = frozen(arrays["came"])
         arrivals = frozen(np.ones(len(came), np.int8))
         self._queued(came, arrivals, np.empty(0, np.int64), ALL_VALID, frozen(np.repeat(pairs, arrays["times"])))
-
-
-def _all_present(values: Sequence[pa.Array]) -> Bytes:
-    """1 where none of the values is NULL."""
-    masks = [mask for mask in map(arrow_buffers.valid_mask, values) if len(mask)]
-    return frozen(np.minimum.reduce(masks)) if masks else ALL_VALID
