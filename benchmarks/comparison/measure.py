@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 EVERY = 0.1
-MEMORY_EVERY = 10
-"""Memory is looked at in every so many looks: it takes the kernel a while to add up, at each half second up to a tenth of a core."""
+MEMORY_EVERY = 5
+"""Memory is looked at in every so many looks: it takes the kernel a while to add up."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SESSION, _USER, _SYSTEM = 3, 11, 12  # places in /proc/PID/stat behind the name
 
