@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 from millstream.core.instant import Micros
 from millstream.core.signed_batch import SignedBatch, merge_by_instant
 from millstream.kernels.compiled import Ints
+from millstream.kernels.key_table import KeyTable
+from millstream.kernels.pane_groups import PaneGroups
 from millstream.operators.pending import PendingRows
 from millstream.plan.physical import PartialCall, SourceExec
 from millstream.runtime.messages import SourceFeed
 from millstream.runtime.source_store import Read, SourceStore
-
-_LAST = "_last"
-"""The column with the last instant of a pane."""
 
 
 class PaneStore(SourceStore):
@@ -96,9 +95,7 @@ class PaneStore(SourceStore):
         arguments = {call.name: _argument(call, rows) for call in calls}
         if not self._fit(arguments):
             return self._one_by_one(last, rows, arguments)
-        functions: list[tuple[str | list[str], str]] = [
-            (call.name, call.function) if call.function != "count" or call.argument else ([], "count_all") for call in calls
-        ]
+        functions = [call.function if call.function != "count" or call.argument else "count_all" for call in calls]
         return self._grouped(last, rows, arguments, functions)
 
     def _together(self, parts: Sequence[SignedBatch]) -> SignedBatch:
@@ -109,9 +106,7 @@ class PaneStore(SourceStore):
         arguments = {call.name: all_.rows.column(call.name) for call in self._panes.calls}
         if not self._fit(arguments):
             return all_
-        functions: list[tuple[str | list[str], str]] = [
-            (call.name, "sum" if call.function == "count" else call.function) for call in self._panes.calls
-        ]
+        functions = ["sum" if call.function == "count" else call.function for call in self._panes.calls]
         return self._grouped(all_.instant, all_.rows, arguments, functions)
 
     def _fit(self, arguments: dict[str, pa.Array]) -> bool:
@@ -135,19 +130,22 @@ class PaneStore(SourceStore):
         part = SignedBatch.arrivals(last, pa.RecordBatch.from_arrays(cast, schema=schema))
         return part if (last[1:] >= last[:-1]).all() else part.take(np.argsort(last, kind="stable"))
 
-    def _grouped(
-        self, last: Ints, rows: pa.RecordBatch, arguments: dict[str, pa.Array], functions: list[tuple[str | list[str], str]]
-    ) -> SignedBatch:
-        columns = [rows.column(key) for key in self._panes.keys]
-        keys = [f"_key{place}" for place in range(len(columns))]  # Arrow names what it makes after what it has
-        table = pa.table([pa.array(last), *columns, *arguments.values()], names=[_LAST, *keys, *arguments])
-        found = table.group_by([_LAST, *keys], use_threads=False).aggregate(functions)
-        names = ["count_all" if function == "count_all" else f"{column}_{function}" for column, function in functions]
-        made_of = [found.column(name) for name in (*keys, *names)]
+    def _grouped(self, last: Ints, rows: pa.RecordBatch, arguments: dict[str, pa.Array], functions: Sequence[str]) -> SignedBatch:
+        """One row for each pane and group; a function for each call."""
+        if not (last[1:] >= last[:-1]).all():
+            order = np.argsort(last, kind="stable")
+            last, rows = last[order], rows.take(pa.array(order))
+            arguments = {name: column.take(pa.array(order)) for name, column in arguments.items()}
+        table = KeyTable([rows.column(key).type for key in self._panes.keys]) if self._panes.keys else None
+        codes = table.encode([rows.column(key) for key in self._panes.keys]) if table is not None else np.zeros(len(last), np.int64)
+        groups = PaneGroups(last, codes, table.capacity if table is not None else 1)
+        keys = table.decode(codes[groups.first]) if table is not None else []
+        columns = keys + [
+            groups.added_up(arguments[call.name], function) for call, function in zip(self._panes.calls, functions, strict=True)
+        ]
         schema = self.schema.to_arrow()
-        made = pa.table([column.cast(field.type) for column, field in zip(made_of, schema, strict=True)], schema=schema)
-        part = SignedBatch.arrivals(found.column(_LAST).to_numpy(), made.combine_chunks().to_batches()[0])
-        return part if (part.instant[1:] >= part.instant[:-1]).all() else part.take(np.argsort(part.instant, kind="stable"))
+        cast = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+        return SignedBatch.arrivals(last[groups.first], pa.RecordBatch.from_arrays(cast, schema=schema))
 
 
 def _counted(call: PartialCall, argument: pa.Array) -> pa.Array:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
 from millstream.kernels.hashing import bucket_of, hash_columns, split_by_bucket
+from millstream.kernels.pane_groups import PaneGroups
 from millstream.operators.aggregate import AggregateOp
 from millstream.operators.evaluator import Evaluator
 from millstream.operators.join import JoinOp
@@ -55,6 +56,9 @@ def warm_up(evaluator: Evaluator) -> None:
         join.step(arrivals, other, 0)
         join.step(arrivals, other, 1)
     _warm_up_joins_without_pairs(arrivals)
+    panes = PaneGroups(arrivals.instant, np.zeros(2, np.int64), 1)
+    for function in ("sum", "count"):
+        panes.added_up(rows.column("i"), function)
     plain_table(pa.BufferReader(b"a,1,0.5\n"), _SCHEMA, header=False, delimiter=",")
     RowsWindowOp(_SCHEMA, RowsWindow("ROWS 1", 1, ("k",))).step(arrivals, 0)
 

@@ -31,6 +31,7 @@ from millstream.kernels import (
     multiplicity,
     netting,
     pair_keys,
+    pane_groups,
     predicate_blocks,
     ranked_tree,
     ranks,
@@ -54,7 +55,7 @@ from property.histories import no_input
 
 MODULES = (
     asof_matching, bit_counts, code_table, collected, comparison_keys, decimal_sum, ends, extremes, float_sum, integer_sum, interner,
-    join_lists, matched_copies, moments, multiplicity, netting, pair_keys, predicate_blocks, ranked_tree, ranks,
+    join_lists, matched_copies, moments, multiplicity, netting, pair_keys, pane_groups, predicate_blocks, ranked_tree, ranks,
     row_lists, row_treap, slots,
 )  # fmt: skip
 SCHEMA = Schema.of(k="STRING", j="INT", i="BIGINT", x="DOUBLE", d="DECIMAL(9,2)")
@@ -136,10 +137,17 @@ def aggregate(keys: tuple[str, ...], arrivals: SignedBatch, *, append_only: bool
     NetOp(operator.schema).step(changes, 2)
 
 
+def panes(arrivals: SignedBatch) -> None:
+    groups = pane_groups.PaneGroups(arrivals.instant, np.zeros(len(arrivals), np.int64), 1)
+    for function in ("sum", "count", "count_all"):
+        assert len(groups.added_up(arrivals.rows.column("i"), function)) == 2
+
+
 def use_every_kernel() -> None:
     for nulls in (False, True):
         for own in (False, True):
             index_and_trees(batch(nulls=nulls, own=own).rows)
+            panes(batch(nulls=nulls, own=own))
     for keys in [("k",), ("j",), ("k", "j"), ()]:
         for nulls in (False, True):
             for own in (False, True):
