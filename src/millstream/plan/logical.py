@@ -12,7 +12,7 @@ Nodes are immutable and check themselves on construction; rules rebuild them wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -102,6 +102,11 @@ class AggregateCall:
     distinct: bool = False
     parameters: tuple[float, ...] = ()  # such as the fractions of a percentile
     where: str | None = None  # with `distinct`: a BOOLEAN column, and only rows where it is true count
+
+    def __repr__(self) -> str:
+        """A plan is known by it (`plan_id`): where a later field says nothing it is not said, or states of before would be lost."""
+        said = [field.name for field in fields(self) if field.name != "where" or self.where is not None]
+        return f"AggregateCall({', '.join(f'{name}={getattr(self, name)!r}' for name in said)})"
 
     @property
     def arguments(self) -> tuple[str, ...]:

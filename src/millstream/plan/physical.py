@@ -396,11 +396,8 @@ class PhysicalPlan:
 
 
 def plan_id(plan: PhysicalPlan) -> str:
-    """Equal for plans whose operators can take over each other's states: a function given again is the same function.
-
-    What plans did not say at first does not count where it says nothing, or states of before would be lost.
-    """
-    return hashlib.sha256(re.sub(r"\bkey='\w*'|, where=None", "", repr(plan.fragments)).encode()).hexdigest()[:20]
+    """Equal for plans whose operators can take over each other's states: a function given again is the same function."""
+    return hashlib.sha256(re.sub(r"\bkey='\w*'", "", repr(plan.fragments)).encode()).hexdigest()[:20]
 
 
 def inputs(node: Exec) -> tuple[Exec, ...]:

@@ -58,6 +58,8 @@ RULES: tuple[str, ...] = tuple(rule.__name__ for rule in (*NODE_RULES, *PLAN_RUL
 def rewrite(plan: Plan, *, off: frozenset[str] = frozenset()) -> Plan:
     """The plan after all rules but those named in `off`."""
     node_rules = [rule for rule in NODE_RULES if rule.__name__ not in off]
+    if prune_columns.__name__ not in off:
+        plan = prune_columns(plan)  # no rule is to fire for what nobody reads
     for _ in range(2):  # what nobody reads may have kept a rule from firing
         while (better := _pass(plan, node_rules)) is not plan:
             plan = better

@@ -24,8 +24,9 @@ _SHARE = 20
 """An idle source spends at most one part in so many of its time with looking."""
 
 
-Ingest = Callable[[int, Sequence[str], bool], None]
-"""Gets a batch's number and paths, and whether there will be another at once; called again with the same number, it does nothing."""
+Ingest = Callable[[int, Sequence[str], int], None]
+"""Gets a batch's number and paths, and how many files the batch has that follows at once; called again with the same number, it does
+nothing."""
 
 
 class FileSource:
@@ -72,7 +73,7 @@ class FileSource:
             if self._journal.last is not None:
                 number, files = self._journal.last
                 # a file that could not be read may have been moved away since: then nothing of its batch was committed
-                self._ingest(number, [file.path for file in files if os.path.isfile(file.path)], False)
+                self._ingest(number, [file.path for file in files if os.path.isfile(file.path)], 0)
             while not self._stopping:
                 self._look()
         except Exception as error:
@@ -93,9 +94,9 @@ class FileSource:
     def _read(self, files: list[FoundFile]) -> list[FoundFile]:
         """One batch; returns what is left."""
         length = self._listing.batch_length(files)
-        batch = files[:length]
-        self._ingest(self._journal.begin(batch), [file.path for file in batch], length < len(files))
-        return files[length:]
+        batch, left = files[:length], files[length:]
+        self._ingest(self._journal.begin(batch), [file.path for file in batch], self._listing.batch_length(left))
+        return left
 
     def _fail(self, error: Exception) -> None:
         log.info("source stopped", extra={"stream": self._stream, "reason": str(error)})

@@ -53,7 +53,7 @@ class FileWriter:
         self, plan: IngestPlan, reader: FileReader, notes: Path, fatal: frozenset[str], numbered_paths: Sequence[tuple[int, str]],
         *, more: bool,
     ) -> None:  # fmt: skip
-        """`more`: there will be another batch at once."""
+        """`more`: another batch follows at once, and every process gets files of it."""
         self._plan = plan
         self._reader = reader
         self._notes = notes
@@ -82,8 +82,8 @@ class FileWriter:
                 yield encode_report(write_partition(self._plan, number, parts))
         except Exception as error:
             yield encode_failure(error)
-        # Who has read the last file waits for others that may not come, and buckets need the memory now.  Who works off a backlog is
-        # asked again at once: having the memory made anew each time cost 26 ns a row of numbers, 70 ns a bid, and keeping it keeps 0.2 GB.
+        # Who waits for files that may not come lets go of the memory, as buckets need it now.  Who works off a backlog is asked again
+        # at once: having it made anew each time cost 26 ns a row of numbers, 70 ns a bid, and keeping it keeps 0.2 GB.
         del parts
         if not self._more:
             pa.default_memory_pool().release_unused()

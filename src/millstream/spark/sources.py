@@ -98,7 +98,9 @@ class Sources:
             entry.name,
             listing,
             journal,
-            lambda number, paths, more: self._ingest(entry.name, number, lambda plan: self._read_files(paths, plan, reader, more=more)),
+            lambda number, paths, following: self._ingest(
+                entry.name, number, lambda plan: self._read_files(paths, plan, reader, following)
+            ),
         )
 
     def attach(self, entry: StreamEntry, frame: DataFrame) -> None:
@@ -206,17 +208,19 @@ class Sources:
         reports = self._jobs.run(narrow.mapInArrow(RowWriter(plan, source), REPORT_SCHEMA).collect)
         return decode_reports(row.report for row in reports)
 
-    def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader, *, more: bool) -> list[PartitionReport]:
+    def _read_files(self, paths: Sequence[str], plan: IngestPlan, reader: FileReader, following: int) -> list[PartitionReport]:
+        """`following` are the files of the next batch, if there is one."""
         if not paths:
             return []
         context, notes, fatal = self._spark.sparkContext, self._location.reading_dir(plan.stream), set[str]()
-        numbered, tasks = list(enumerate(paths)), min(len(paths), max(1, context.defaultParallelism))
+        at_once = max(1, context.defaultParallelism)
+        numbered, tasks = list(enumerate(paths)), min(len(paths), at_once)
         cuts = [len(paths) * place // tasks for place in range(tasks + 1)]
         shares = [numbered[start:end] for start, end in pairwise(cuts)]
         whole = replace(plan, partitions=len(paths))
 
         def run(left_out: frozenset[str]) -> list[str]:
-            writers = [FileWriter(whole, reader, notes, left_out, share, more=more) for share in shares]
+            writers = [FileWriter(whole, reader, notes, left_out, share, more=following >= at_once) for share in shares]
             written = self._python.run([PythonTask(self._anywhere, {}, writer) for writer in writers])
             return [report for of_task in written for report in of_task]
 

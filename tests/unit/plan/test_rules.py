@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from millstream.language.binder import bind_query
 from millstream.language.catalog import Catalog
 from millstream.language.parser import parse_one
 from millstream.plan.explain import _logical
+from millstream.plan.expression import Expr, Named, column
+from millstream.plan.logical import Aggregate, AggregateCall, Project
 from millstream.plan.rewrite import RULES, rewrite
+from millstream.plan.rules.prune_columns import prune_columns
+from millstream.plan.rules.share_distinct_values import share_distinct_values
 
 DDL = [
     "CREATE STREAM s (ts TIMESTAMP, k STRING, v INT, f DOUBLE) TIMESTAMP BY ts",
@@ -207,3 +215,37 @@ def test_share_distinct_values(calls: str, expected: str) -> None:
 def test_share_distinct_values_keeps_off(call: str) -> None:
     sql = f"SELECT k, count(DISTINCT v), {call} FROM s [RANGE 1 HOUR] GROUP BY k"
     assert lines(sql, "share_distinct_values") == lines(sql, None)
+
+
+def test_share_distinct_values_keeps_off_what_changes_from_look_to_look() -> None:
+    """No query may ask for it today; (3)."""
+    rows = bind_query(parse_one("SELECT v, f FROM s").select, catalog(), "").plan.input  # type: ignore[union-attr]
+    chance, v = Expr(exp.LT(this=exp.Rand(), expression=exp.Literal.number("0.5")), pa.bool_()), column("v", pa.int32())
+    some = Expr(exp.Case(ifs=[exp.If(this=chance.tree, true=v.tree.copy())]), pa.int32())
+    calls = [AggregateCall(name, "count", name, pa.int64(), distinct=True) for name in ("v", "some")]
+    plan = Aggregate(Project(rows, (Named("v", v), Named("some", some))), (), tuple(calls))
+    assert share_distinct_values(plan) is plan
+
+
+@pytest.mark.parametrize("window", ["[UNBOUNDED]", "[RANGE 1 HOUR]"])
+def test_share_distinct_values_only_with_what_is_read(window: str) -> None:
+    """An expression was evaluated, and a value kept, where nobody had asked for it."""
+    both = f"SELECT count(DISTINCT v) AS a, count(DISTINCT v) FILTER (WHERE f > 1) AS b FROM s {window}"
+    sql = f"SELECT b FROM ({both}) AS t"
+    plan = _logical(rewrite(bind_query(parse_one(sql).select, catalog(), sql).plan), 0)  # type: ignore[union-attr]
+    assert not any("_if0" in line for line in plan), plan
+
+
+def test_what_holds_shared_values_is_not_pruned() -> None:
+    sql = "SELECT k, count(DISTINCT v) AS a, count(DISTINCT v) FILTER (WHERE f > 1) AS b FROM s [RANGE 1 HOUR] GROUP BY k"
+    plan = rewrite(bind_query(parse_one(sql).select, catalog(), sql).plan)  # type: ignore[union-attr]
+    only_b = prune_columns(Project(plan, (Named("b", column("b", pa.int64())),)))
+    assert any("count(DISTINCT v) AS" in line for line in _logical(only_b, 0))
+
+
+def test_a_call_without_condition_is_known_as_before() -> None:
+    plain = AggregateCall("n", "count", "v", pa.int64(), distinct=True)
+    assert repr(plain) == (
+        "AggregateCall(name='n', function='count', argument='v', type=DataType(int64), more=(), distinct=True, parameters=())"
+    )
+    assert repr(replace(plain, where="c")) != repr(plain)

@@ -22,7 +22,7 @@ class Ingested:
         self.batches: dict[int, list[str]] = {}
         self.refuse: str | None = None
 
-    def __call__(self, number: int, paths: Sequence[str], more: bool) -> None:
+    def __call__(self, number: int, paths: Sequence[str], following: int) -> None:
         names = [os.path.basename(path) for path in paths]
         if self.refuse in names:
             raise SourceFailed(f"cannot read {self.refuse}")
@@ -203,13 +203,13 @@ def test_wrong_options_are_refused(incoming: Path, options: dict[str, object], m
         FileListing.of("s", {"path": str(incoming), **options})
 
 
-def test_a_batch_is_told_whether_there_will_be_another_at_once(incoming: Path) -> None:
-    """Whoever reads it keeps its memory until then."""
-    more = []
+def test_a_batch_is_told_how_many_files_follow(incoming: Path) -> None:
+    """Whoever reads it keeps the memory if there is work for all of them."""
+    told = []
     put(incoming, *"abcde", size=10)
     listing = FileListing.of("s", {"path": str(incoming), "maxFilesPerTrigger": 2})
     journal = FileJournal(incoming.parent / "journal", listing.max_age_us)
-    reader = FileSource("s", listing, journal, lambda number, paths, another: more.append((number, len(paths), another)))
+    reader = FileSource("s", listing, journal, lambda number, paths, following: told.append((number, len(paths), following)))
     reader.drain()
     reader.stop()
-    assert more == [(0, 2, True), (1, 2, True), (2, 1, False)]
+    assert told == [(0, 2, 2), (1, 2, 1), (2, 1, 0)]

@@ -6,6 +6,7 @@ from millstream.core.schema import Field
 from millstream.plan.expression import Named, column
 from millstream.plan.logical import (
     Aggregate,
+    AggregateCall,
     AsOfJoin,
     Filter,
     Join,
@@ -48,7 +49,10 @@ def _pruned(plan: Plan, wanted: frozenset[str]) -> Plan:
         case Window():
             return replace(plan, input=_pruned(plan.input, wanted | _decisive(plan)))
         case Aggregate():
-            calls = tuple(call for call in plan.calls if call.name in wanted) or plan.calls[: not plan.keys]
+            calls = (
+                tuple(call for call in plan.calls if call.name in wanted or _holds_values(call, plan, wanted))
+                or plan.calls[: not plan.keys]
+            )
             read = frozenset(plan.keys) | {name for call in calls for name in call.columns}
             return replace(plan, calls=calls, input=_pruned(plan.input, read))
         case Over():
@@ -128,3 +132,10 @@ def _narrowest(scan: Scan) -> tuple[str, Field]:
             return 1_000
 
     return min(scan.columns, key=width)
+
+
+def _holds_values(call: AggregateCall, plan: Aggregate, wanted: frozenset[str]) -> bool:
+    """Whether others that are wanted count some of its values: they would look all of them up, wanted or not (share_distinct_values)."""
+    if not call.distinct or call.where is not None:
+        return False
+    return any(other.name in wanted and other.where is not None and other.arguments == call.arguments for other in plan.calls)

@@ -20,8 +20,8 @@ def share_distinct_values(plan: Plan) -> Plan:
 
     Fires only if:
       (1) DISTINCT looks at all x, too: if it did only where a condition holds, the others would be looked up for nothing.
-      (2) the CASE has one branch, of the same type as x.
-      (3) the condition is the same whenever it is asked.
+      (2) x is one expression, and the CASE has one branch, of the same type.
+      (3) x and the condition are the same whenever they are asked for.
     """
     if not isinstance(plan, Aggregate) or not isinstance(plan.input, Project):
         return plan
