@@ -48,6 +48,7 @@ class Process:
     sockets: dict[int, int] = field(default_factory=dict)  # those it had before any function was called: descriptor and inode
     limit: CallLimit | None = None  # of the calls that it is in
     is_copy: bool = False  # that a function has made of it (forked_copies.py)
+    number: int = 0  # the system's, once copies of it are guarded against: what its copies find as their parent's
 
 
 PROCESS = Process()

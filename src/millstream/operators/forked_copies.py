@@ -28,16 +28,17 @@ _PR_SET_PDEATHSIG = 1
 @cache
 def guard_against_copies() -> None:
     """In a worker process, before any function is called."""
-    PROCESS.sockets = open_sockets()
+    PROCESS.sockets, PROCESS.number = open_sockets(), os.getpid()
     prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None  # a copy had better load nothing
-    os.register_at_fork(after_in_child=partial(_become_a_copy, os.getpid(), prctl))
+    os.register_at_fork(after_in_child=partial(_become_a_copy, prctl))
 
 
-def _become_a_copy(original: int, prctl: Any) -> None:
+def _become_a_copy(prctl: Any) -> None:
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != original and not PROCESS.is_copy:  # it was faster
+        if os.getppid() != PROCESS.number:  # who made it, be it a copy too, has ended before the signal was asked for
             os._exit(0)
+    PROCESS.number = os.getpid()
     _leave_sockets()
     PROCESS.is_copy, PROCESS.note = True, None
     if PROCESS.limit is not None:

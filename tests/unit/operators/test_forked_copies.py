@@ -48,6 +48,32 @@ os._exit(0)
     assert printed(code) == "both are there\n"
 
 
+LATE = """
+import os
+makers = []
+
+def wait_for_its_makers_end():
+    while makers and os.getppid() == makers[0]:
+        os.sched_yield()
+
+os.register_at_fork(after_in_child=wait_for_its_makers_end)  # runs before what guards
+"""
+
+
+def test_a_copys_copy_whose_maker_was_faster_ends_too() -> None:
+    """It asked for a signal at the end of whoever had taken it over, and lived on."""
+    code = """
+if os.fork() == 0:
+    makers.append(os.getpid())
+    if os.fork() == 0:
+        print("lives on", flush=True)
+    os._exit(0)
+os.wait()
+"""
+    run = subprocess.run([sys.executable, "-c", LATE + BEGIN + code], stdout=subprocess.PIPE, timeout=100, check=True)
+    assert run.stdout == b""
+
+
 @pytest.mark.parametrize("rows", ["for limit.row[0] in range(5): os.fork()", "os.fork()"])
 def test_a_copy_that_comes_back_from_its_call_ends_there(rows: str) -> None:
     code = f"""
