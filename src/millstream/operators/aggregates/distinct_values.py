@@ -27,6 +27,7 @@ from millstream.kernels.key_table import KeyTable
 from millstream.kernels.multiplicity import first_seen, transitions, without_copies
 from millstream.kernels.slots import arrivals_first
 from millstream.operators.aggregates.aggregate import Changes, grown
+from millstream.operators.aggregates.pairs import saved_pairs
 from millstream.operators.operator import Arrays
 
 
@@ -87,12 +88,9 @@ class DistinctValues:
     def save(self, codes: Ints) -> Arrays:
         """The groups with these codes will have the codes 0, 1, 2, ..."""
         live = self._table.live_codes()
-        groups, *values = self._table.decode(live)
-        return {
-            "group": np.searchsorted(codes, groups.to_numpy(zero_copy_only=False)),
-            "values": arrow_buffers.to_bytes(values),
-            self._whole.name: self._whole.of(live),
-        } | {f"{way.name}_where_{place}": way.of(live) for place, way in enumerate(self._ways.values())}
+        kept = {self._whole.name: self._whole.of(live)}
+        kept |= {f"{way.name}_where_{place}": way.of(live) for place, way in enumerate(self._ways.values())}
+        return saved_pairs(self._table, live, codes) | kept
 
     def load(self, arrays: Arrays) -> None:
         pairs = self._codes(arrays["group"], arrow_buffers.from_bytes(arrays["values"]))

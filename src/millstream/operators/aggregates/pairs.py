@@ -46,16 +46,17 @@ class Pairs:
     def save(self, codes: Ints) -> Arrays:
         """The groups with these codes will have the codes 0, 1, 2, ..."""
         live = self._table.live_codes()
-        groups, *values = self._table.decode(live)
-        return {
-            "group": np.searchsorted(codes, groups.to_numpy(zero_copy_only=False)),
-            "values": arrow_buffers.to_bytes(values),
-            "times": self._counts[live],
-        }
+        return saved_pairs(self._table, live, codes) | {"times": self._counts[live]}
 
     def load(self, arrays: Arrays) -> None:
         pairs = self._encoded(arrays["group"], arrow_buffers.from_bytes(arrays["values"]))
         self._counts[pairs] = arrays["times"]
+
+
+def saved_pairs(table: KeyTable, pairs: Ints, groups: Ints) -> Arrays:
+    """These pairs of a table whose first column is the group's code; the groups with these codes will have the codes 0, 1, 2, ..."""
+    group, *values = table.decode(pairs)
+    return {"group": np.searchsorted(groups, group.to_numpy(zero_copy_only=False)), "values": arrow_buffers.to_bytes(values)}
 
 
 class CopyNumbers(Pairs):
