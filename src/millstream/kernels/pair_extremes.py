@@ -1,27 +1,50 @@
 """The greatest value over all pairs of rows with equal keys, for each group, at every instant; pairs themselves are never made.
 
 Rows of a side come in the order of time and end in the order in which they came, so a side is a ring: `first` is the oldest row that is
-there, `next` where the next one goes; both count all rows that ever were.  Every row points to the one of its key before it, if that has
-not ended: nobody has to take rows out.
+there, `next` where the next one goes; both count all rows that ever were.  Every row points to older ones of its key; what is before
+`first` has ended: nobody has to take rows out.
 
-    heads  ──► newest row of a key ──BEFORE──► older ──BEFORE──► ... a number below `first`: no more
+One side, the first, says which group a pair belongs to.  Of the rows of the other side one is enough for each key and call: the greatest
+of the key at the time, which its key OFFERS to the rows of the first side.  The other rows wait: a greater one takes its place when it
+comes; when it ends, the greatest of those that are left does.  Where the value is of the first side, any row will do until it ends, and
+then the newest.  So a row meets its partners only if it is the greatest of its key, and it hardly matters how many they are.
 
-One side, the first, says which group a pair belongs to.  A pair ends with the first of its rows (of its first side, if both end at once).
-It is offered to the staircase of its group (staircase.py), which drops nearly all of them; the row with which a step of a staircase ends is
-CHARGED with it, and only when such rows end are there staircases to look at.
+    other side, one key     5   9   2   7   4   3         9 is what the key offers; when it ends, 7; then 4, then 3
+                                        └─GREATER──┐
+                                    7 ◄── 4 ◄── 3  a row points to the newest one before it that is greater
+
+    first side, one key     i   g   h   g   g             what is offered goes to the newest g, then to h, to g, to i
+                                    └──────┘
+                                             a row points to the newest one before it whose pairs it does not make useless: of another
+                                             group, or with a greater value of its own; and to as many of those that this one points to
+                                             as there is room for, so few rows are looked at to find all
+
+A pair ends with the first of its rows (of its first side, if both end at once).  It is offered to the staircase of its group
+(staircase.py), which drops nearly all of them.  Where a step of a staircase ends, one of its two rows does: a row of the first side that
+is CHARGED with it, or what a key offers.  Only when such rows end are there staircases to look at.
 
     places of a row:  UNTIL    when it ends
-                      KEY      the code of its key
-                      GROUP    the code of its group, on the first side
+                      CODES    of its key, and of its group, on the first side (GROUP_BITS up)
                       PRESENT  which of its values are not NULL: a bit for each call
-                      BEFORE   the row of its key before it
-                      CHARGED  whether a step of some staircase ends with it
-                      VALUES   from here on a value for each call that is about a column of this side, 0 for NULL
+                      CHARGED  on the first side, whether a step of some staircase ends with it; on the other, a bit for each call for
+                               which its key offers it, or did
+                      VALUES   from here on a value for each call that is about a column of this side, 0 for NULL; then on the other side
+                               GREATER for each of them, and on the first side, in all places that are left, the older rows: how many
+                               rows before, and their groups (GROUP_BITS up), 0 if there are no more
+
+    places of a key:  NEWEST         the newest row of the first side
+                      NEWEST_GROUP   its group
+                      OTHER_NEWEST   the newest row of the other side
+                      OFFERS         from here on, for each call, what it offers: the row, NONE if there is none, when that ends, its
+                                     value, and whether it has one
 
     places of a group, for each call:  ROOT         of the staircase, NONE without pairs
                                        TOP_VALUE    the greatest value, and whether there is one
                                        TOP_PRESENT
                                        TOP_ENDS     when the pair ends that has it, NO_END without pairs
+                                       HIDES        of some pair that there is or was: when it ends,
+                                       HIDES_VALUE  its value, and whether there is one; it hides what is no greater and ends no later,
+                                       HIDES_PRESENT  and one look at it is mostly enough
 
 What happens to a group at one instant is noted as a row of
 
@@ -34,17 +57,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from millstream.core.instant import Micros
+from millstream.core.instant import NEVER_BEFORE, Micros
 from millstream.core.signed_batch import Instants
 from millstream.kernels.compiled import AHEAD, Address, Ints, address, get, inlined, kernel, prefetch_at, put
 from millstream.kernels.row_treap import HIGH, NONE, WORDS
 from millstream.kernels.staircase import PRESENT as STEP_PRESENT
-from millstream.kernels.staircase import UNUSED, VALUE, add, greatest, is_hidden, without_ended
+from millstream.kernels.staircase import UNUSED, VALUE, add, greatest, hiding, without_ended
 
-UNTIL, KEY, GROUP, PRESENT, BEFORE, CHARGED, VALUES = 0, 1, 2, 3, 4, 5, 6
+UNTIL, CODES, PRESENT, CHARGED, VALUES = 0, 1, 2, 3, 4
+GROUP_BITS = 32
+_LOW = (1 << GROUP_BITS) - 1
+NEWEST, NEWEST_GROUP, OTHER_NEWEST, OFFERS = 0, 1, 2, 3
+_ROW, _UNTIL, _VALUE, _PRESENT = 0, 1, 2, 3
+OFFER = 4
+"""So many places has what a key offers for a call."""
 INSTANT, GROUP_OF, WAS, IS, RESULTS = 0, 1, 2, 3, 4
-ROOT, TOP_VALUE, TOP_PRESENT, TOP_ENDS = 0, 1, 2, 3
-TOP = 4
+ROOT, TOP_VALUE, TOP_PRESENT, TOP_ENDS, HIDES, HIDES_VALUE, HIDES_PRESENT = 0, 1, 2, 3, 4, 5, 6
+TOP = 8
 """So many places has each call."""
 NO_END = -(2**63)
 """Where a group has no pairs; every other instant may be one at which a pair ends."""
@@ -65,6 +94,23 @@ def next_step(place: Ints) -> None:
     place[_DONE:] = 0
 
 
+def whole_lines(places: int) -> int:
+    """So many places, and those that are left of a cache line."""
+    return -(-places // 8) * 8
+
+
+def no_keys(calls: int) -> Ints:
+    return np.empty((0, whole_lines(OFFERS + OFFER * calls)), np.int64)
+
+
+def offered(keys: Ints, calls: int, key: Ints, first: int) -> Ints:
+    """A bit for each call for which a row of the other side is offered by its key; `key` are those of all rows that are there."""
+    numbers, bits = np.arange(first, first + len(key)), np.zeros(len(key), np.int64)
+    for call in range(calls):
+        bits |= (keys[key, OFFERS + OFFER * call + _ROW] == numbers).astype(np.int64) << call
+    return bits
+
+
 def more_tops(tops: Ints, groups: int) -> Ints:
     """Those of so many groups, the new ones without pairs."""
     if groups <= len(tops):
@@ -72,6 +118,7 @@ def more_tops(tops: Ints, groups: int) -> Ints:
     larger = np.zeros((groups, tops.shape[1]), np.int64)
     larger[:, ROOT::TOP] = NONE
     larger[:, TOP_ENDS::TOP] = NO_END
+    larger[:, HIDES::TOP] = NO_END
     larger[: len(tops)] = tops
     return larger
 
@@ -149,51 +196,206 @@ def _end_tops(steps: Address, tops: Address, calls: int, group: int, now: Micros
 
 
 @inlined
-def _draw_near(
-    rows: Address, at: int, many: int, width: int, own_heads: Address, heads: Address, ring: Address, ring_width: int, mask: int
-) -> None:
-    """What the rows to come will ask for."""
-    if at + AHEAD < many:
-        key = get(rows, (at + AHEAD) * width + KEY)
-        prefetch_at(own_heads, key)
-        prefetch_at(heads, key)
-    if at + NEAR < many:
-        head = get(heads, get(rows, (at + NEAR) * width + KEY))
-        if head >= 0:
-            prefetch_at(ring, (head & mask) * ring_width)
+def _key(rows: Address, row: int) -> int:
+    return get(rows, row + CODES) & _LOW
 
 
 @inlined
-def _enter(rows: Address, at: int, width: int, ring: Address, place: int, heads: Address) -> None:
+def _group(rows: Address, row: int) -> int:
+    return get(rows, row + CODES) >> GROUP_BITS
+
+
+@inlined
+def _draw_near(
+    rows: Address, at: int, many: int, width: int, keys: Address, key_width: int, newest_place: int, ring: Address, mask: int
+) -> None:
+    """What rows will ask for that come soon."""
+    if at + AHEAD < many:
+        prefetch_at(keys, _key(rows, (at + AHEAD) * width) * key_width)
+    if at + NEAR < many:
+        newest = get(keys, _key(rows, (at + NEAR) * width) * key_width + newest_place)
+        if newest != NONE:
+            prefetch_at(ring, (newest & mask) * width)
+
+
+@inlined
+def _enter(rows: Address, at: int, width: int, ring: Address, row: int) -> None:
     """A new row takes its place in the ring; nobody finds it yet."""
     for k in range(width):
-        put(ring, place * width + k, get(rows, at * width + k))
-    put(ring, place * width + BEFORE, get(heads, get(rows, at * width + KEY)))
+        put(ring, row + k, get(rows, at * width + k))
+
+
+@inlined
+def _is_less(value: int, present: int, other_value: int, other_present: int) -> bool:
+    return present < other_present or (present == other_present and value < other_value)
+
+
+@inlined
+def _makes_useless(ring: Address, newer: int, older: int, calls: int, own: Address) -> bool:
+    """Of two rows of the first side that have one key and one group: whether the newer one's pairs make all of the older one's useless."""
+    for call in range(calls):
+        at = get(own, call)
+        if at >= 0:
+            value, present = get(ring, newer + VALUES + at), (get(ring, newer + PRESENT) >> at) & 1
+            if _is_less(value, present, get(ring, older + VALUES + at), (get(ring, older + PRESENT) >> at) & 1):
+                return False
+    return True
+
+
+@inlined
+def _point_to_older(
+    ring: Address, mask: int, width: int, number: int, older: int, group: int, first: int, calls: int, own: Address, links: int
+) -> None:
+    """A new row of the first side is linked to those of its key, of which `older` is the newest; `links` is their place."""
+    row = (number & mask) * width
+    while older >= first and group == _group(ring, row) and _makes_useless(ring, row, (older & mask) * width, calls, own):
+        link = get(ring, (older & mask) * width + links)
+        older, group = (older - (link & _LOW), link >> GROUP_BITS) if link != 0 else (NONE, 0)
+    if older < first:
+        return
+    put(ring, row + links, (number - older) | group << GROUP_BITS)
+    for place in range(links, width - 1):
+        link = get(ring, (older & mask) * width + place)
+        if link == 0:
+            break
+        put(ring, row + place + 1, link + number - older)
+
+
+@inlined
+def _older_that_is_greater(
+    ring: Address, mask: int, width: int, older: int, first: int, value: int, present: int, at: int, values: int
+) -> int:
+    """For a new row of the other side, from the newest one of its key on, by its value at this place of so many."""
+    while older >= first:
+        row = (older & mask) * width
+        if _is_less(value, present, get(ring, row + VALUES + at), (get(ring, row + PRESENT) >> at) & 1):
+            break
+        older = get(ring, row + VALUES + values + at)
+    return older
+
+
+@inlined
+def _greatest_left(ring: Address, mask: int, width: int, newest: int, first: int, now: Micros, at: int, values: int) -> int:
+    """Of the rows of a key on the other side that do not end at this instant; the newest for a call that is not about them (-1)."""
+    found = NONE
+    while newest >= first and get(ring, (newest & mask) * width + UNTIL) > now:
+        found = newest
+        if at < 0:
+            break
+        newest = get(ring, (newest & mask) * width + VALUES + values + at)
+    return found
+
+
+@inlined
+def _take_offer(keys: Address, place: int, call: int, other_ring: Address, row: int, number: int, at: int) -> None:
+    """A key offers a row of the other side from now on, or, with NONE for its number, none."""
+    offer = place + OFFERS + OFFER * call
+    put(keys, offer + _ROW, number)
+    if number != NONE:
+        put(keys, offer + _UNTIL, get(other_ring, row + UNTIL))
+        put(keys, offer + _VALUE, get(other_ring, row + VALUES + at) if at >= 0 else 0)
+        put(keys, offer + _PRESENT, (get(other_ring, row + PRESENT) >> at) & 1 if at >= 0 else 0)
+        put(other_ring, row + CHARGED, get(other_ring, row + CHARGED) | (1 << call))
+
+
+@inlined
+def _is_hidden(steps: Address, tops: Address, top: int, value: int, present: int, end: int) -> bool:
+    if get(tops, top + HIDES) >= end and not _is_less(get(tops, top + HIDES_VALUE), get(tops, top + HIDES_PRESENT), value, present):
+        return True
+    step = hiding(steps, get(tops, top + ROOT), value, present, end)
+    if step == NONE:
+        return False
+    put(tops, top + HIDES, get(steps, step * WORDS + HIGH))
+    put(tops, top + HIDES_VALUE, get(steps, step * WORDS + VALUE))
+    put(tops, top + HIDES_PRESENT, get(steps, step * WORDS + STEP_PRESENT))
+    return True
+
+
+@inlined
+def _pair(
+    ring: Address, row: int, own: int, until: Micros, value: int, present: int, call: int, calls: int,
+    steps: Address, tops: Address, now: Micros, turns: Address, turn: int, notes: Address, n: int, room: int,
+) -> int:  # fmt: skip
+    """A row of the first side meets what its key offers for a call; gives how many notes there are, less 1 and negated if there is no
+    room."""
+    own_until, group = get(ring, row + UNTIL), _group(ring, row)
+    if own >= 0:
+        value, present = get(ring, row + VALUES + own), (get(ring, row + PRESENT) >> own) & 1
+    end, top = min(own_until, until), (group * calls + call) * TOP
+    if _is_hidden(steps, tops, top, value, present, end):
+        return n
+    if n == room or get(steps, UNUSED) == 0:
+        return -1 - n
+    root, is_greatest = add(steps, get(tops, top + ROOT), value, present, end)
+    put(tops, top + ROOT, root)
+    if is_greatest:
+        n = _touch(tops, calls, group, now, turns, turn, notes, n)
+        _set_top(tops, top, value, present, end)
+    put(ring, row + CHARGED, get(ring, row + CHARGED) | (own_until <= until))
+    return n
+
+
+@kernel
+def _tell(
+    ring: Address, mask: int, width: int, newest: int, group: int, first: int, links: int, own: int,
+    is_there: bool, until: Micros, value: int, present: int, call: int, calls: int,
+    steps: Address, tops: Address, now: Micros, turns: Address, turn: int, notes: Address, n: int, room: int,
+) -> int:  # fmt: skip
+    """All rows of the first side that have a key, from the newest one and its group on, are told what the key offers from now on, and that
+    what it offered may have ended; gives how many notes there are, less 1 and negated if there is no room."""
+    number, place, row = newest, links, (newest & mask) * width
+    bound = min(until, get(ring, row + UNTIL))  # no pair of this row and those that it points to ends later
+    while number >= first:
+        if _has_ended(tops, calls, group, now):
+            if n == room:
+                return -1 - n
+            n = _touch(tops, calls, group, now, turns, turn, notes, n)
+            _end_tops(steps, tops, calls, group, now)
+        if is_there and (own >= 0 or not _is_hidden(steps, tops, (group * calls + call) * TOP, value, present, bound)):
+            partner = (number & mask) * width
+            told = _pair(ring, partner, own, until, value, present, call, calls, steps, tops, now, turns, turn, notes, n, room)
+            if told < 0:
+                return told
+            n = told
+        if place == width:
+            newest, place, row = number, links, (number & mask) * width
+            bound = min(until, get(ring, row + UNTIL))
+        link = get(ring, row + place)
+        if link == 0:
+            break
+        number, group = newest - (link & _LOW), link >> GROUP_BITS
+        place += 1
+    return n
 
 
 @kernel
 def follow(
-    instant: Instants, rows: Ints, ring: Ints, heads: Ints, other_instant: Instants, other_rows: Ints, other_ring: Ints, other_heads: Ints,
+    instant: Instants, rows: Ints, ring: Ints, other_instant: Instants, other_rows: Ints, other_ring: Ints, keys: Ints,
     place: Ints, upto: Micros, own: Ints, steps: Ints, tops: Ints, turns: Ints, noted: Ints, is_silent: bool,
 ) -> bool:  # fmt: skip
     """All that happens up to this instant, from `place` on; False if there is no room for another note or step: then make some and go on.
 
     `own` says for each call its place among the values of the first side, or, less 1 and negated, of the other.  There is room in both
-    rings.  With `is_silent` nothing ends, and what is noted does not matter.  What is met twice, as there was no room, changes nothing.
+    rings.  With `is_silent` nothing ends, what is noted does not matter, and rows of the other side that are CHARGED are what their keys
+    offer.  What is met twice, as there was no room, changes nothing.
     """
     first, stop, other_first, other_stop, turn = place[0], place[1], place[2], place[3], place[4]
     i, j, n, began, goes_on = place[5], place[6], place[7], place[8], place[9] != 0
-    calls, mask, other_mask, width, other_width = (
-        tops.shape[1] // TOP,
+    calls, mask, other_mask, width, other_width, key_width = (
+        len(own),
         len(ring) - 1,
         len(other_ring) - 1,
         ring.shape[1],
         other_ring.shape[1],
+        keys.shape[1],
     )
-    news, one_ring, one_heads, times = address(rows), address(ring), address(heads), address(instant)
-    other_news, two_ring, two_heads, other_times = address(other_rows), address(other_ring), address(other_heads), address(other_instant)
+    news, one_ring, times = address(rows), address(ring), address(instant)
+    other_news, two_ring, other_times, partners = address(other_rows), address(other_ring), address(other_instant), address(keys)
     tree, best, seen, sides, notes = address(steps), address(tops), address(turns), address(own), address(noted)
-    many, other_many, room, has_room = len(rows), len(other_rows), len(noted), True
+    many, other_many, room, has_room, values = len(rows), len(other_rows), len(noted), True, 0
+    for call in range(calls):
+        values += get(sides, call) < 0
+    links = VALUES + calls - values
     while has_room:
         now = upto + 1
         if not is_silent and first < stop:
@@ -206,89 +408,111 @@ def follow(
             now = min(now, get(other_times, j))
         if now > upto:
             break
+        ended = NEVER_BEFORE if is_silent else now
         if not goes_on:
             turn += 1
             began = n
         goes_on = False
         while not is_silent and has_room and first < stop and get(one_ring, (first & mask) * width + UNTIL) <= now:
             row = (first & mask) * width
-            if get(one_ring, row + CHARGED) != 0 and _has_ended(best, calls, get(one_ring, row + GROUP), now):
+            soon = ((first + AHEAD) & mask) * width
+            if get(one_ring, soon + CHARGED) != 0:
+                prefetch_at(best, _group(one_ring, soon) * calls * TOP)
+            if get(one_ring, row + CHARGED) != 0 and _has_ended(best, calls, _group(one_ring, row), now):
                 has_room = n < room
                 if has_room:
-                    n = _touch(best, calls, get(one_ring, row + GROUP), now, seen, turn, notes, n)
-                    _end_tops(tree, best, calls, get(one_ring, row + GROUP), now)
+                    n = _touch(best, calls, _group(one_ring, row), now, seen, turn, notes, n)
+                    _end_tops(tree, best, calls, _group(one_ring, row), now)
             first += has_room
         while not is_silent and has_room and other_first < other_stop:
             row = (other_first & other_mask) * other_width
             if get(two_ring, row + UNTIL) > now:
                 break
-            partner = get(one_heads, get(two_ring, row + KEY)) if get(two_ring, row + CHARGED) != 0 else -1
-            while has_room and partner >= first:
-                group = get(one_ring, (partner & mask) * width + GROUP)
-                if _has_ended(best, calls, group, now):
-                    has_room = n < room
-                    if has_room:
-                        n = _touch(best, calls, group, now, seen, turn, notes, n)
-                        _end_tops(tree, best, calls, group, now)
-                partner = get(one_ring, (partner & mask) * width + BEFORE)
+            soon = ((other_first + AHEAD) & other_mask) * other_width
+            if get(two_ring, soon + CHARGED) != 0:
+                prefetch_at(partners, _key(two_ring, soon) * key_width)
+            if get(two_ring, row + CHARGED) != 0:
+                key = _key(two_ring, row) * key_width
+                for call in range(calls):
+                    if has_room and get(partners, key + OFFERS + OFFER * call) == other_first:
+                        at = -1 - get(sides, call)
+                        newest = get(partners, key + OTHER_NEWEST)
+                        left = _greatest_left(two_ring, other_mask, other_width, newest, other_first, now, at, values)
+                        found = (left & other_mask) * other_width
+                        value = get(two_ring, found + VALUES + at) if at >= 0 else 0
+                        present = (get(two_ring, found + PRESENT) >> at) & 1 if at >= 0 else 0
+                        told = _tell(
+                            one_ring, mask, width, get(partners, key + NEWEST), get(partners, key + NEWEST_GROUP), first, links,
+                            get(sides, call),
+                            left != NONE, get(two_ring, found + UNTIL), value, present, call, calls,
+                            tree, best, ended, seen, turn, notes, n, room,
+                        )  # fmt: skip
+                        has_room, n = told >= 0, max(told, -1 - told)
+                        if has_room:
+                            _take_offer(partners, key, call, two_ring, found, left, at)
             other_first += has_room
         while has_room:
             if i < many and get(times, i) == now:
-                _draw_near(news, i, many, width, one_heads, two_heads, two_ring, other_width, other_mask)
-                one, other = stop & mask, -1
-                _enter(news, i, width, one_ring, one, one_heads)
-                key = get(news, i * width + KEY)
-                partner, oldest = get(two_heads, key), other_first
-            elif j < other_many and get(other_times, j) == now:
-                _draw_near(other_news, j, other_many, other_width, two_heads, one_heads, one_ring, width, mask)
-                one, other = -1, other_stop & other_mask
-                _enter(other_news, j, other_width, two_ring, other, two_heads)
-                key = get(other_news, j * other_width + KEY)
-                partner, oldest = get(one_heads, key), first
-            else:
-                break
-            is_first = other < 0
-            while has_room and partner >= oldest:
-                if is_first:
-                    other = partner & other_mask
-                else:
-                    one = partner & mask
-                left, right = one * width, other * other_width
-                until, other_until = get(one_ring, left + UNTIL), get(two_ring, right + UNTIL)
-                end, group = min(until, other_until), get(one_ring, left + GROUP)
+                _draw_near(news, i, many, width, partners, key_width, NEWEST, one_ring, mask)
+                if i + AHEAD < many:
+                    prefetch_at(best, _group(news, (i + AHEAD) * width) * calls * TOP)
+                row = (stop & mask) * width
+                _enter(news, i, width, one_ring, row)
+                key = _key(one_ring, row) * key_width
+                newest, group = get(partners, key + NEWEST), get(partners, key + NEWEST_GROUP)
+                _point_to_older(one_ring, mask, width, stop, newest, group, first, calls, sides, links)
                 for call in range(calls):
-                    at = get(sides, call)
-                    if at >= 0:
-                        value, present = get(one_ring, left + VALUES + at), (get(one_ring, left + PRESENT) >> at) & 1
-                    else:
-                        value, present = get(two_ring, right + VALUES - 1 - at), (get(two_ring, right + PRESENT) >> (-1 - at)) & 1
-                    top = (group * calls + call) * TOP
-                    root = get(best, top + ROOT)
-                    if is_hidden(tree, root, value, present, end):
-                        continue
-                    if n == room or get(tree, UNUSED) == 0:
-                        has_room = False
-                        break
-                    root, is_greatest = add(tree, root, value, present, end)
-                    put(best, top + ROOT, root)
-                    if is_greatest:
-                        n = _touch(best, calls, group, now, seen, turn, notes, n)
-                        _set_top(best, top, value, present, end)
-                    put(one_ring, left + CHARGED, get(one_ring, left + CHARGED) | (until <= other_until))
-                    put(two_ring, right + CHARGED, get(two_ring, right + CHARGED) | (until > other_until))
-                partner = get(two_ring, right + BEFORE) if is_first else get(one_ring, left + BEFORE)
-            if not has_room and is_first:
-                put(news, i * width + CHARGED, get(one_ring, (stop & mask) * width + CHARGED))
-            elif not has_room:
-                put(other_news, j * other_width + CHARGED, get(two_ring, (other_stop & other_mask) * other_width + CHARGED))
-            elif is_first:
-                put(one_heads, key, stop)
+                    offer = key + OFFERS + OFFER * call
+                    if has_room and get(partners, offer + _ROW) != NONE:
+                        told = _pair(
+                            one_ring, row, get(sides, call), get(partners, offer + _UNTIL), get(partners, offer + _VALUE),
+                            get(partners, offer + _PRESENT), call, calls, tree, best, ended, seen, turn, notes, n, room,
+                        )  # fmt: skip
+                        has_room, n = told >= 0, max(told, -1 - told)
+                if not has_room:
+                    put(news, i * width + CHARGED, get(one_ring, row + CHARGED))
+                    break
+                put(partners, key + NEWEST, stop)
+                put(partners, key + NEWEST_GROUP, _group(one_ring, row))
                 stop += 1
                 i += 1
-            else:
-                put(two_heads, key, other_stop)
+            elif j < other_many and get(other_times, j) == now:
+                _draw_near(other_news, j, other_many, other_width, partners, key_width, OTHER_NEWEST, two_ring, other_mask)
+                row = (other_stop & other_mask) * other_width
+                _enter(other_news, j, other_width, two_ring, row)
+                key = _key(two_ring, row) * key_width
+                for call in range(calls):
+                    at, value, present = -1 - get(sides, call), 0, 0
+                    if at >= 0:
+                        value, present = get(two_ring, row + VALUES + at), (get(two_ring, row + PRESENT) >> at) & 1
+                        older = get(partners, key + OTHER_NEWEST)
+                        older = _older_that_is_greater(two_ring, other_mask, other_width, older, other_first, value, present, at, values)
+                        put(two_ring, row + VALUES + values + at, older)
+                    offer = key + OFFERS + OFFER * call
+                    if is_silent:
+                        is_offered = (get(other_news, j * other_width + CHARGED) >> call) & 1 != 0
+                    else:
+                        is_offered = get(partners, offer + _ROW) == NONE or _is_less(
+                            get(partners, offer + _VALUE), get(partners, offer + _PRESENT), value, present
+                        )
+                    if has_room and is_offered:
+                        told = _tell(
+                            one_ring, mask, width, get(partners, key + NEWEST), get(partners, key + NEWEST_GROUP), first, links,
+                            get(sides, call),
+                            True, get(two_ring, row + UNTIL), value, present, call, calls,
+                            tree, best, ended, seen, turn, notes, n, room,
+                        )  # fmt: skip
+                        has_room, n = told >= 0, max(told, -1 - told)
+                        if has_room:
+                            _take_offer(partners, key, call, two_ring, row, other_stop, at)
+                if not has_room:
+                    put(other_news, j * other_width + CHARGED, get(two_ring, row + CHARGED))
+                    break
+                put(partners, key + OTHER_NEWEST, other_stop)
                 other_stop += 1
                 j += 1
+            else:
+                break
         if has_room:
             for at in range(began, n):
                 _complete(best, calls, notes, at)

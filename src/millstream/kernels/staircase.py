@@ -56,8 +56,8 @@ def with_room(steps: Ints) -> Ints:
 
 
 @inlined
-def is_hidden(steps: Address, root: int, value: int, present: int, end: int) -> bool:
-    """Whether there is one that is no less and ends no sooner."""
+def hiding(steps: Address, root: int, value: int, present: int, end: int) -> int:
+    """One that is no less and ends no sooner, NONE if there is none.  It hides what it hides until it ends, even if another replaces it."""
     node, found = root, NONE
     while node != NONE:
         if get(steps, node * WORDS + HIGH) >= end:
@@ -65,7 +65,7 @@ def is_hidden(steps: Address, root: int, value: int, present: int, end: int) -> 
             node = get(steps, node * WORDS + LESS)
         else:
             node = get(steps, node * WORDS + MORE)
-    return found != NONE and not _is_less(steps, found, value, present)
+    return NONE if found != NONE and _is_less(steps, found, value, present) else found
 
 
 @kernel

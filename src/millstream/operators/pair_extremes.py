@@ -4,10 +4,12 @@
 
 Both sides say when their rows end, and rows end in the order in which they come, as out of a window.  So when a pair is made it is known
 when it will end, and nearly always that it will never be the greatest of its group: another is no less and ends no sooner.  Such a pair is
-forgotten at once, and nobody has to take it back (kernels/staircase.py, kernels/pair_extremes.py).
+forgotten at once, and nobody has to take it back (kernels/staircase.py).  And most pairs need not even be made: a row meets its partners
+only while it is the greatest of its key (kernels/pair_extremes.py).
 
-A step costs its rows, and a look at the pairs that they make; what is kept are the rows of both sides and the few pairs that can still be
-the greatest.  A group lives while it has pairs.
+A step costs its rows, and a look at the partners of those that become the greatest of their keys: of values that come in random order, a
+row in so many as a key has, which then meets so many, so the cost does not grow with the window.  What is kept are the rows of both sides
+and the few pairs that can still be the greatest.  A group lives while it has pairs.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from millstream.kernels.compiled import Bytes, Ints
 from millstream.kernels.key_table import KeyTable
 from millstream.kernels.pair_extremes import (
     CHARGED,
-    GROUP,
+    CODES,
+    GROUP_BITS,
     GROUP_OF,
     INSTANT,
     IS,
-    KEY,
     NO_END,
     NOTED,
     PRESENT,
@@ -44,6 +46,7 @@ from millstream.kernels.pair_extremes import (
     UNTIL,
     VALUES,
     WAS,
+    whole_lines,
 )
 from millstream.kernels.row_treap import NONE
 from millstream.kernels.sort_keys import SortKeys
@@ -71,10 +74,11 @@ class PairExtremesOp:
         null_safe = [key.null_safe for key in keys]
         mine = [call for call in self._calls if call.column in one.names]
         theirs = [call for call in self._calls if call not in mine]
-        self._one = _Side([key.left for key in keys], null_safe, groups, mine)
-        self._other = _Side([key.right for key in keys], null_safe, (), theirs)
+        self._one = _Side([key.left for key in keys], null_safe, groups, mine, VALUES + len(mine) + 1)
+        self._other = _Side([key.right for key in keys], null_safe, (), theirs, VALUES + 2 * len(theirs))
         self._own = np.array([mine.index(call) if call in mine else -1 - theirs.index(call) for call in self._calls], np.int64)
         self._place = pair_extremes.first_place()
+        self._partners = pair_extremes.no_keys(len(calls))
         self._steps = staircase.new_steps()
         self._tops: Ints = np.empty((0, TOP * len(calls)), np.int64)
         self._turns: Ints = np.empty(0, np.int64)
@@ -99,15 +103,17 @@ class PairExtremesOp:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.to_arrow())
 
     def save(self) -> Arrays:
-        """The rows of both sides: what can be the greatest follows from them."""
+        """The rows of both sides, and which of them their keys offer: what can be the greatest follows from them."""
         first, stop, other_first, other_stop = self._place[:4].tolist()
-        return prefixed(self._one.save(first, stop, self._keys, self._groups), "one") | prefixed(
-            self._other.save(other_first, other_stop, self._keys, self._groups), "other"
-        )
+        one = self._one.save(first, stop, self._keys, self._groups)
+        other = self._other.save(other_first, other_stop, self._keys, self._groups)
+        offered = pair_extremes.offered(self._partners, len(self._calls), self._other.keys(other_first, other_stop), other_first)
+        return {"offered": _narrow(offered)} | prefixed(one, "one") | prefixed(other, "other")
 
     def load(self, arrays: Arrays) -> None:
         one = self._one.load(without_prefix(arrays, "one"), self._keys, self._groups)
         other = self._other.load(without_prefix(arrays, "other"), self._keys, self._groups)
+        other.rows[:, CHARGED] = arrays["offered"]
         self._followed(one, other, 0, is_silent=True)
 
     def state_rows(self) -> int:
@@ -116,13 +122,14 @@ class PairExtremesOp:
 
     def _followed(self, mine: _Entering, theirs: _Entering, upto: Micros, *, is_silent: bool) -> Ints:
         first, stop, other_first, other_stop = self._place[:4].tolist()
-        self._one.reserve(first, stop, len(mine.rows), self._keys.capacity)
-        self._other.reserve(other_first, other_stop, len(theirs.rows), self._keys.capacity)
+        self._one.reserve(first, stop, len(mine.rows))
+        self._other.reserve(other_first, other_stop, len(theirs.rows))
+        self._partners = grown(self._partners, self._keys.capacity, NONE)
         self._turns = grown(self._turns, self._groups.capacity)
         self._tops = pair_extremes.more_tops(self._tops, self._groups.capacity)
         pair_extremes.next_step(self._place)
         while not pair_extremes.follow(
-            mine.instant, mine.rows, self._one.ring, self._one.heads, theirs.instant, theirs.rows, self._other.ring, self._other.heads,
+            mine.instant, mine.rows, self._one.ring, theirs.instant, theirs.rows, self._other.ring, self._partners,
             self._place, upto, self._own, self._steps, self._tops, self._turns, self._noted, is_silent,
         ):  # fmt: skip
             if self._place[NOTED] == len(self._noted):
@@ -151,9 +158,9 @@ class PairExtremesOp:
         """Between steps: keys and groups of which no row is left."""
         first, stop, other_first, other_stop = self._place[:4].tolist()
         if self._groups.is_worth_a_sweep:
-            self._groups.keep(self._one.words(first, stop, GROUP))
+            self._groups.keep(self._one.groups(first, stop))
         if self._keys.is_worth_a_sweep:
-            self._keys.keep(np.concatenate([self._one.words(first, stop, KEY), self._other.words(other_first, other_stop, KEY)]))
+            self._keys.keep(np.concatenate([self._one.keys(first, stop), self._other.keys(other_first, other_stop)]))
 
 
 class _Call:
@@ -199,15 +206,16 @@ class _Codes:
 
 
 class _Side:
-    """A ring of rows, and what is at the head of each key."""
+    """A ring of rows of so many places."""
 
-    def __init__(self, key_columns: Sequence[str], null_safe: Sequence[bool], groups: Sequence[str], calls: Sequence[_Call]) -> None:
+    def __init__(
+        self, key_columns: Sequence[str], null_safe: Sequence[bool], groups: Sequence[str], calls: Sequence[_Call], places: int
+    ) -> None:
         self._key_columns, self._groups, self._calls = key_columns, groups, calls
         self._never_null = [name for name, safe in zip(key_columns, null_safe, strict=True) if not safe]
-        self._width = -(-(VALUES + len(calls)) // 8) * 8  # whole cache lines
+        self._width = whole_lines(places)
         self._newest = NEVER_BEFORE  # the end of the last row
         self.ring: Ints = np.zeros((1, self._width), np.int64)
-        self.heads: Ints = np.empty(0, np.int64)
 
     def entering(self, batch: SignedBatch, keys: _Codes, groups: _Codes) -> _Entering:
         """The rows that can have a partner."""
@@ -217,9 +225,9 @@ class _Side:
             return _Entering(frozen(batch.instant), rows)
         self._take_ends(batch)
         rows[:, UNTIL] = batch.ends
-        rows[:, KEY] = keys.table.encode(self._key_values(batch.rows))
+        rows[:, CODES] = keys.table.encode(self._key_values(batch.rows))
         if self._groups:
-            rows[:, GROUP] = groups.table.encode([batch.rows.column(name) for name in self._groups])
+            rows[:, CODES] |= groups.table.encode([batch.rows.column(name) for name in self._groups]).astype(np.int64) << GROUP_BITS
         for place, call in enumerate(self._calls):
             column = plain(batch.rows.column(call.column))
             words, valid = call.words(column), valid_mask(column)
@@ -227,28 +235,41 @@ class _Side:
             rows[:, PRESENT] |= valid.astype(np.int64) << place if len(valid) else 1 << place
         return _Entering(frozen(batch.instant), rows)
 
-    def reserve(self, first: int, stop: int, room: int, keys: int) -> None:
+    def reserve(self, first: int, stop: int, room: int) -> None:
         self.ring = pair_extremes.ring(first, stop, self._width, self.ring, room)
-        self.heads = grown(self.heads, keys, NONE)
 
-    def words(self, first: int, stop: int, place: int) -> Ints:
-        """One word of each row that is there."""
-        words: Ints = self.ring[np.arange(first, stop) & (len(self.ring) - 1), place]
-        return words
+    def keys(self, first: int, stop: int) -> Ints:
+        """Of each row that is there, like its group."""
+        return frozen(self._there(first, stop, CODES) & ((1 << GROUP_BITS) - 1))
+
+    def groups(self, first: int, stop: int) -> Ints:
+        return frozen(self._there(first, stop, CODES) >> GROUP_BITS)
 
     def save(self, first: int, stop: int, keys: _Codes, groups: _Codes) -> Arrays:
-        rows = self.ring[np.arange(first, stop) & (len(self.ring) - 1)]
-        arrays: Arrays = {"rows": rows, "keys": to_bytes(keys.table.decode(frozen(rows[:, KEY])))}
-        return arrays | ({"groups": to_bytes(groups.table.decode(frozen(rows[:, GROUP])))} if self._groups else {})
+        """Without what points from row to row."""
+        arrays: Arrays = {
+            "until": self._there(first, stop, UNTIL),
+            "present": _narrow(self._there(first, stop, PRESENT)),
+            "values": self._there(first, stop, slice(VALUES, VALUES + len(self._calls))),
+            "keys": to_bytes(keys.table.decode(self.keys(first, stop))),
+        }
+        return arrays | ({"groups": to_bytes(groups.table.decode(self.groups(first, stop)))} if self._groups else {})
 
     def load(self, arrays: Arrays, keys: _Codes, groups: _Codes) -> _Entering:
         """To enter again, all at one instant."""
-        rows = arrays["rows"].copy()
-        rows[:, KEY] = keys.table.encode(from_bytes(arrays["keys"]))
-        rows[:, GROUP] = groups.table.encode(from_bytes(arrays["groups"])) if self._groups else 0
-        rows[:, CHARGED] = 0
+        rows = np.zeros((len(arrays["until"]), self._width), np.int64)
+        rows[:, UNTIL], rows[:, PRESENT] = arrays["until"], arrays["present"]
+        rows[:, VALUES : VALUES + len(self._calls)] = arrays["values"]
+        rows[:, CODES] = keys.table.encode(from_bytes(arrays["keys"]))
+        if self._groups:
+            rows[:, CODES] |= groups.table.encode(from_bytes(arrays["groups"])).astype(np.int64) << GROUP_BITS
         self._newest = int(rows[-1, UNTIL]) if len(rows) else NEVER_BEFORE
         return _Entering(np.zeros(len(rows), np.int64), rows)
+
+    def _there(self, first: int, stop: int, places: int | slice) -> Ints:
+        """These places of the rows that are there."""
+        at, many = first & (len(self.ring) - 1), stop - first
+        return np.concatenate([self.ring[at : at + many, places], self.ring[: max(0, at + many - len(self.ring)), places]])
 
     def _take_ends(self, batch: SignedBatch) -> None:
         ends = batch.ends
@@ -258,3 +279,8 @@ class _Side:
 
     def _key_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
         return [rows.column(name) for name in self._key_columns] or [pa.repeat(_EVERYWHERE, rows.num_rows)]
+
+
+def _narrow(bits: Ints) -> Bytes | Ints:
+    """The same in a byte each, if there is nothing beyond: most have few calls."""
+    return bits.astype(np.uint8) if not len(bits) or bits.max() < 256 else bits.copy()

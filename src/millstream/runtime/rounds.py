@@ -49,6 +49,8 @@ SNAPSHOT_ROWS = 4_000_000
 """A query is snapshotted when replaying it would take in more rows than this, ..."""
 SNAPSHOT_TICKS = 300
 """... or when it has been this many ticks."""
+SNAPSHOT_STATES = 2
+"""Where it holds more than half of so many rows, both are more: a snapshot writes all that it holds, for so many times as many rows."""
 KEPT_TICKS = 20
 """Records of this many ticks stay readable behind the last, for people who look."""
 
@@ -216,13 +218,14 @@ class Rounds:
 
     def _with_snapshot(self, span: Span, wanted: bool) -> Span:
         rows = span.query.rows_since_snapshot + sum(chunk.rows for chunks in span.chunks.values() for chunk in chunks)
+        size = max(1.0, SNAPSHOT_STATES * span.query.stats.state_rows / SNAPSHOT_ROWS)
         due = (
             wanted
             or span.snapshot
             or span.query.wants_snapshot
             or _switches(span)
-            or rows > SNAPSHOT_ROWS
-            or span.query.ticks_since_snapshot >= SNAPSHOT_TICKS
+            or rows > SNAPSHOT_ROWS * size
+            or span.query.ticks_since_snapshot >= SNAPSHOT_TICKS * size
         )
         return replace(span, snapshot=due)
 
