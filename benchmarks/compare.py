@@ -6,6 +6,8 @@ A system first answers over 200,000 rows, and every answer is compared with Duck
 sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
 what rows cost, without what it costs to start.  Time, processor time and memory are measured from outside, over all processes.
 Whoever is slow gets fewer rows, those of 40 seconds; whoever is fast gets as many more as take it about ten seconds, 72 million at most.
+Where a peer that got fewer rows took less memory, Millstream runs once more over as many.  With --repeat both sizes run several times, and
+the figures are those of the pair in the middle.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ import duckdb
 
 from comparison.answers import Answers
 from comparison.auctions import ALL_OF_THEM, ALL_TITLE, CHECK_EVENTS_A_SECOND, QUERIES, EventAnswers, EventData, Query
-from comparison.data import FILE_ROWS, Data
+from comparison.data import FEWEST, FILE_ROWS, Data, first_size, whole_files
 from comparison.measure import Run, RunFailed, measured
 from comparison.peers.common import MEASURED
-from comparison.results import Outcome, keep, show
+from comparison.results import JVM_PEERS, OURS, Measured, Outcome, keep, kept, peak_after, show
 from comparison.systems import System, environment, systems
 from comparison.workloads import VARIANTS, WORKLOADS, Variant, Workload, selections
 
 CHECK_ROWS, CHECK_FILE_ROWS, CHECK_STEP_US = 200_000, 20_000, 10_000
-FEWEST, MORE = 1_000_000, 4_000_000
+MORE = 4_000_000
 MOST = 72_000_000
 FEW_SECONDS, MANY_SECONDS = 10.0, 40.0
 """Between the two sizes: with fewer it cannot be told from what starting may take, with more nothing else is learnt."""
@@ -45,6 +47,7 @@ PATIENCE = 240.0
 class Bench:
     work: Path
     scale: float
+    repeat: int = 1
 
     def outcome(self, system: System, workload: Workload) -> Outcome:
         try:
@@ -83,16 +86,30 @@ class Bench:
 
     def _timed(self, system: System, workload: Workload) -> Outcome:
         scale = self.scale * workload.size
-        low = _whole_files(max(FEWEST * scale, 1.1 * workload.full_after))
+        low = first_size(workload, self.scale)
         data = self._timed_data(workload)
         small = self._run_checked(system, workload, data, low)
         more = min(MORE * scale, max(FEWEST * scale, low * MANY_SECONDS / small.result["seconds"]))
-        high = low + _whole_files(more)
+        high = low + whole_files(more)
         large = self._run_checked(system, workload, data, high)
         if (seconds := large.wall - small.wall) < FEW_SECONDS:
-            high = low + _whole_files(min((high - low) * FEW_SECONDS / max(seconds, 0.1), MOST * scale))
+            high = low + whole_files(min((high - low) * FEW_SECONDS / max(seconds, 0.1), MOST * scale))
             large = self._run_checked(system, workload, data, high)
-        return Outcome.between(system.name, workload.id, low, small, high, large)
+        outcomes = [Outcome.between(system.name, workload.id, low, small, high, large)]
+        for _ in range(self.repeat - 1):
+            small, large = (self._run_checked(system, workload, data, rows) for rows in (low, high))
+            outcomes.append(Outcome.between(system.name, workload.id, low, small, high, large))
+        return Outcome.middle(outcomes)
+
+    def with_memory_beside(self, ours: Outcome, system: System, workload: Workload, theirs: Measured) -> Outcome:
+        """Where less memory was enough for fewer rows, what ours takes for as many."""
+        peaks = dict(ours.peaks)
+        for name in JVM_PEERS:
+            if name in theirs and not theirs[name]["failure"]:
+                rows = first_size(workload) + theirs[name]["rows"]
+                if rows < max(peaks) and theirs[name]["peak_mb"] <= peak_after(peaks, rows):
+                    peaks[rows] = self._run(system, workload, self._timed_data(workload), rows).peak_bytes / 1e6
+        return replace(ours, peaks=peaks)
 
     def _run_checked(self, system: System, workload: Workload, data: Data, rows: int) -> Run:
         """A timed run.  Of ours, the answer at its end must be right, where one instant's answer can be had from the last rows alone."""
@@ -100,7 +117,7 @@ class Bench:
             return self._run(system, workload, data, rows)
         last = self.work / f"{workload.id}-last.parquet"
         run = self._run(system, workload, data, rows, last=last)
-        reach = _whole_files(1.2 * workload.full_after) // FILE_ROWS + 1
+        reach = whole_files(1.2 * workload.full_after) // FILE_ROWS + 1
         wrong = Answers(workload, {stream: paths[-reach:] for stream, paths in data.files(rows).items()}).differences_at_the_end(last)
         last.unlink()
         if wrong:
@@ -121,10 +138,6 @@ class Bench:
         job.write_text(json.dumps({"workload": workload.name, "streams": streams, **asked, **told, "scratch": str(scratch)}))
         until = scratch / MEASURED if last else None
         return measured([str(system.python), str(system.runner), str(job)], environment=environment(), timeout=PATIENCE, until=until)
-
-
-def _whole_files(rows: float) -> int:
-    return -(-int(rows) // FILE_ROWS) * FILE_ROWS
 
 
 def titles() -> dict[str, str]:
@@ -158,6 +171,9 @@ def main() -> None:
     parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="base unless told")
     parser.add_argument("--install", action="append", choices=[*known, "all"], default=[], help="first install the peer; then run with it")
     parser.add_argument("--scale", type=float, default=1.0, help="how many times the rows")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="how many times both sizes run; the figures are those of the pair in the middle"
+    )
     parser.add_argument("--work", type=Path, help="where the files go, and stay; a temporary directory unless told")
     parser.add_argument("--list", action="store_true", help="only say which workloads there are")
     arguments = parser.parse_args()
@@ -172,6 +188,8 @@ def main() -> None:
         return
     if not 0 < arguments.scale < float("inf"):
         parser.error(f"--scale {arguments.scale:g}: a number above 0, such as 0.1")
+    if arguments.repeat < 1:
+        parser.error(f"--repeat {arguments.repeat}: at least 1")
     chosen = [system for system in known.values() if system.name == "millstream" or not arguments.peer or system.name in arguments.peer]
     for system in chosen:
         if not system.is_installed:
@@ -192,16 +210,19 @@ def main() -> None:
     has_failed = False
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind then either
     try:
-        bench = Bench(work, arguments.scale)
+        bench = Bench(work, arguments.scale, arguments.repeat)
         for workload in asked:
             print(f"\n{workload.id}: {workload.title}", flush=True)
+            measured: dict[str, Outcome] = {}
             for system in chosen:
                 if system.is_installed and workload.name in system.shapes:
-                    outcome = bench.outcome(system, workload)
+                    measured[system.name] = outcome = bench.outcome(system, workload)
                     show(outcome)
-                    has_failed |= system.name == "millstream" and outcome.failure is not None
+                    has_failed |= system.name == OURS and outcome.failure is not None
                     if arguments.scale == 1.0:
                         keep(outcome, system.version)
+            if OURS in measured and not measured[OURS].failure and arguments.scale == 1.0:
+                keep(bench.with_memory_beside(measured[OURS], known[OURS], workload, kept()[workload.id]), known[OURS].version)
         from comparison.pages import write_pages  # not before: it loads what draws
 
         write_pages()

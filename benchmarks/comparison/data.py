@@ -20,6 +20,16 @@ FILE_ROWS = 100_000
 START_US = 1_767_225_600_000_000
 """2026-01-01, UTC."""
 GROUPS, VALUES = 1000, 1000
+FEWEST = 1_000_000
+
+
+def whole_files(rows: float) -> int:
+    return -(-int(rows) // FILE_ROWS) * FILE_ROWS
+
+
+def first_size(workload: Workload, scale: float = 1.0) -> int:
+    """The smaller of the two sizes that are timed: the windows are full by then."""
+    return whole_files(max(FEWEST * scale * workload.size, 1.1 * workload.full_after))
 
 
 class Data:
@@ -35,6 +45,8 @@ class Data:
         new = [number for number in range(count) if not self._is_made(number)]
         with ThreadPoolExecutor() as pool:  # Arrow writes without the lock of the interpreter
             list(pool.map(self._make, new))
+        if new:
+            os.sync()  # or the first that reads them would share the disk with their being written
         now = time.time_ns()
         for place, number in enumerate(new):  # whoever reads files by their age gets their rows in the order of time, too
             for stream in self._workload.streams:

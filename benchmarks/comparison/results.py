@@ -6,7 +6,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from report import RESULTS, machine
 
 KEPT, KEPT_DELAYS = RESULTS / "comparison.json", RESULTS / "delay.json"
 OURS = "millstream"
+JVM_PEERS = ("spark", "pyflink", "siddhi", "deephaven")
 Measured = dict[str, dict[str, Any]]
 """What is kept of each system."""
 
@@ -30,6 +32,10 @@ class Outcome:
     start_s: float = 0.0
     """What the small run took beyond its rows."""
     peak_mb: float = 0.0
+    peaks: dict[int, float] = field(default_factory=dict)
+    """After how many rows memory was how large: what is kept for ever grows with them."""
+    runs: int = 1
+    """Of which this is the one in the middle."""
     failure: str | None = None
 
     @classmethod
@@ -46,11 +52,26 @@ class Outcome:
             cpu / rows * 1e6,
             small.wall - seconds / rows * low,
             large.peak_bytes / 1e6,
+            {low: small.peak_bytes / 1e6, high: large.peak_bytes / 1e6},
         )
+
+    @classmethod
+    def middle(cls, outcomes: Sequence[Outcome]) -> Outcome:
+        """Of several over the same sizes, by rows a second; with the most memory that any took."""
+        ranked = sorted((each for each in outcomes if not each.failure), key=lambda each: each.rows_a_second)
+        if not ranked:
+            return outcomes[0]
+        peaks = {rows: max(each.peaks[rows] for each in ranked) for rows in ranked[0].peaks}
+        return replace(ranked[(len(ranked) - 1) // 2], peaks=peaks, peak_mb=max(peaks.values()), runs=len(ranked))
 
     @classmethod
     def failed(cls, system: str, workload: str, why: str) -> Outcome:
         return cls(system, workload, failure=why)
+
+
+def peak_after(peaks: Mapping[Any, float], rows: int) -> float:
+    """The most memory after so many rows, or the least that is known after more."""
+    return min((peak for after, peak in peaks.items() if int(after) >= rows), default=float("inf"))
 
 
 def show(outcome: Outcome) -> None:

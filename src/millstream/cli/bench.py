@@ -21,6 +21,7 @@ def bench(
     peer: Annotated[list[str] | None, typer.Option(help="Only this peer, may be repeated; all installed ones unless told.")] = None,
     variant: Annotated[list[str] | None, typer.Option(help="base, window10, keys10 or strings, may be repeated.")] = None,
     install: Annotated[list[str] | None, typer.Option(help="Install this peer first, or all: each in an environment of its own.")] = None,
+    repeat: Annotated[int, typer.Option(help="Run each size so many times; the figures are those of the pair in the middle.")] = 1,
     scale: Annotated[float, typer.Option(help="How many times the rows; results are kept only at 1.")] = 1.0,
     work: Annotated[Path | None, typer.Option(help="Where the rows go, and stay for the next time.")] = None,
 ) -> None:
@@ -35,14 +36,14 @@ def bench(
             hint = did_you_mean(name, [*workloads, *scripts]) or "See millstream bench --list."
             raise ConfigInvalid(f'there is no benchmark "{name}"', hint=hint)
     others = [name for name in names or [] if name in scripts]
-    if others and (len(others) < len(names or []) or peer or variant or install or scale != 1.0 or work is not None):
+    if others and (len(others) < len(names or []) or peer or variant or install or repeat != 1 or scale != 1.0 or work is not None):
         raise ConfigInvalid(f'"{others[0]}" is a benchmark of its own, beside which no workloads and no options go')
     if not others:
         options = [("--peer", peer), ("--variant", variant), ("--install", install)]
         given = [text for option, values in options for value in values or [] for text in (option, value)]
         where = ["--work", str(work)] if work is not None else []
         asked = [name for name in names or [] if name in workloads]
-        _run(scripts[COMPARISON], [*asked, *given, "--scale", str(scale), *where])
+        _run(scripts[COMPARISON], [*asked, *given, "--repeat", str(repeat), "--scale", str(scale), *where])
     for name in others:
         typer.echo(f"== {name}")
         _run(scripts[name], [])

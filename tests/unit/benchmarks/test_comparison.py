@@ -10,11 +10,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from compare import Bench
 from comparison.answers import Answers
 from comparison.auctions import QUERIES
-from comparison.data import Data, cut
+from comparison.data import Data, cut, first_size
 from comparison.measure import Run, RunFailed, measured
-from comparison.results import Outcome, keep, kept
+from comparison.results import Outcome, keep, kept, peak_after
 from comparison.systems import systems
 from comparison.workloads import WORKLOADS, as_sql, selections
 from delay import delays
@@ -131,6 +132,37 @@ def test_what_was_measured_is_not_lost_to_a_failure(tmp_path: Path) -> None:
     keep(Outcome("siddhi", "w1", 10, 1000.0), "5", path)
     keep(Outcome.failed("siddhi", "w1", "no Java"), "5", path)
     assert kept(path)["w1"]["siddhi"]["rows_a_second"] == 1000.0
+
+
+def _between(seconds: float, peak: float) -> Outcome:
+    small, large = Run(5.0, 4.0, int(1e9), {}), Run(5.0 + seconds, 4.0 + seconds, int(peak * 1e6), {})
+    return Outcome.between("millstream", "q4", 1_000_000, small, 5_000_000, large)
+
+
+def test_of_several_runs_the_one_in_the_middle_and_the_most_memory() -> None:
+    noisy = Outcome.failed("millstream", "q4", "too noisy to tell")
+    middle = Outcome.middle([_between(4, 1500), noisy, _between(1, 1600), _between(2, 1400)])
+    assert (middle.rows_a_second, middle.peak_mb, middle.runs) == (2_000_000, 1600, 3)
+    assert middle.peaks == {1_000_000: 1000, 5_000_000: 1600}
+    assert Outcome.middle([noisy, noisy]).failure
+
+
+def test_memory_is_compared_after_as_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for ever grows with them, and whoever is fast is given more."""
+    ran = []
+
+    def run(self: Bench, system: object, workload: object, data: object, rows: int) -> Run:
+        ran.append(rows)
+        return Run(1.0, 1.0, int(1200e6), {})
+
+    monkeypatch.setattr(Bench, "_run", run)
+    few = {"failure": None, "rows": 1_500_000, "peak_mb": 1300}
+    theirs = {"spark": few, "pyflink": few | {"peak_mb": 2500}, "siddhi": few | {"rows": 9_000_000}, "bytewax": few | {"peak_mb": 1}}
+    ours = Bench(tmp_path, 1.0).with_memory_beside(_between(1, 2000), systems()["millstream"], QUERIES["q4"], theirs)
+    rows = first_size(QUERIES["q4"]) + 1_500_000
+    assert ran == [rows]
+    assert ours.peaks == {1_000_000: 1000, rows: 1200, 5_000_000: 2000}
+    assert (peak_after(ours.peaks, rows), peak_after(ours.peaks, rows + 1)) == (1200, 2000)
 
 
 def test_more_processor_time_than_there_was_is_no_result() -> None:
