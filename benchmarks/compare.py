@@ -6,8 +6,8 @@ A system first answers over 200,000 rows, and every answer is compared with Duck
 sizes of the workload, one just large enough that its windows are full and one of four million rows more: the difference of the two is
 what rows cost, without what it costs to start.  Time, processor time and memory are measured from outside, over all processes.
 Whoever is slow gets fewer rows, those of 40 seconds; whoever is fast gets as many more as take it about ten seconds, 72 million at most.
-Where a peer that got fewer rows took less memory, Millstream runs once more over as many.  With --repeat both sizes run several times, and
-the figures are those of the pair in the middle.
+Where a peer that got fewer rows took less memory, Millstream runs once more over as many.  With --repeat all systems run both sizes several
+times, one after the other, so that they share what the machine does meanwhile; the figures are those of each one's pair in the middle.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,7 +48,20 @@ PATIENCE = 240.0
 class Bench:
     work: Path
     scale: float
-    repeat: int = 1
+
+    def outcomes(self, chosen: Sequence[System], workload: Workload, repeat: int) -> Iterator[tuple[System, Outcome]]:
+        """Of each that can be run, as soon as it is known."""
+        able = [system for system in chosen if system.is_installed and workload.name in system.shapes]
+        found: dict[str, list[Outcome]] = {system.name: [] for system in able}
+        for turn in range(repeat):
+            for system in able:
+                before = found[system.name]
+                if turn == 0:
+                    before.append(self.outcome(system, workload))
+                elif not before[0].failure:
+                    before.append(self._again(system, workload, min(before[0].peaks), max(before[0].peaks)))
+                if turn == repeat - 1:
+                    yield system, Outcome.middle(before)
 
     def outcome(self, system: System, workload: Workload) -> Outcome:
         try:
@@ -95,11 +109,15 @@ class Bench:
         if (seconds := large.wall - small.wall) < FEW_SECONDS:
             high = low + whole_files(min((high - low) * FEW_SECONDS / max(seconds, 0.1), MOST * scale))
             large = self._run_checked(system, workload, data, high)
-        outcomes = [Outcome.between(system.name, workload.id, low, small, high, large)]
-        for _ in range(self.repeat - 1):
-            small, large = (self._run_checked(system, workload, data, rows) for rows in (low, high))
-            outcomes.append(Outcome.between(system.name, workload.id, low, small, high, large))
-        return Outcome.middle(outcomes)
+        return Outcome.between(system.name, workload.id, low, small, high, large)
+
+    def _again(self, system: System, workload: Workload, low: int, high: int) -> Outcome:
+        """Over the same sizes."""
+        try:
+            small, large = (self._run_checked(system, workload, self._timed_data(workload), rows) for rows in (low, high))
+        except RunFailed as failure:
+            return Outcome.failed(system.name, workload.id, str(failure))
+        return Outcome.between(system.name, workload.id, low, small, high, large)
 
     def with_memory_beside(self, ours: Outcome, system: System, workload: Workload, theirs: Measured) -> Outcome:
         """Where less memory was enough for fewer rows, what ours takes for as many."""
@@ -210,19 +228,18 @@ def main() -> None:
     has_failed = False
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind then either
     try:
-        bench = Bench(work, arguments.scale, arguments.repeat)
+        bench = Bench(work, arguments.scale)
         for workload in asked:
             print(f"\n{workload.id}: {workload.title}", flush=True)
-            measured: dict[str, Outcome] = {}
-            for system in chosen:
-                if system.is_installed and workload.name in system.shapes:
-                    measured[system.name] = outcome = bench.outcome(system, workload)
-                    show(outcome)
-                    has_failed |= system.name == OURS and outcome.failure is not None
-                    if arguments.scale == 1.0:
-                        keep(outcome, system.version)
-            if OURS in measured and not measured[OURS].failure and arguments.scale == 1.0:
-                keep(bench.with_memory_beside(measured[OURS], known[OURS], workload, kept()[workload.id]), known[OURS].version)
+            ours: Outcome | None = None
+            for system, outcome in bench.outcomes(chosen, workload, arguments.repeat):
+                show(outcome)
+                ours = outcome if system.name == OURS else ours
+                if arguments.scale == 1.0:
+                    keep(outcome, system.version)
+            has_failed |= ours is not None and ours.failure is not None
+            if ours is not None and not ours.failure and arguments.scale == 1.0:
+                keep(bench.with_memory_beside(ours, known[OURS], workload, kept()[workload.id]), known[OURS].version)
         from comparison.pages import write_pages  # not before: it loads what draws
 
         write_pages()

@@ -256,7 +256,7 @@ def _point_to_older(
     put(ring, row + links, (number - older) | group << GROUP_BITS)
     for place in range(links, width - 1):
         link = get(ring, (older & mask) * width + place)
-        if link == 0:
+        if link == 0 or older - (link & _LOW) < first:
             break
         put(ring, row + place + 1, link + number - older)
 

@@ -16,7 +16,7 @@ from comparison.auctions import QUERIES
 from comparison.data import Data, cut, first_size
 from comparison.measure import Run, RunFailed, measured
 from comparison.results import Outcome, keep, kept, peak_after
-from comparison.systems import systems
+from comparison.systems import System, systems
 from comparison.workloads import WORKLOADS, as_sql, selections
 from delay import delays
 from inline import open_inline
@@ -145,6 +145,30 @@ def test_of_several_runs_the_one_in_the_middle_and_the_most_memory() -> None:
     assert (middle.rows_a_second, middle.peak_mb, middle.runs) == (2_000_000, 1600, 3)
     assert middle.peaks == {1_000_000: 1000, 5_000_000: 1600}
     assert Outcome.middle([noisy, noisy]).failure
+
+
+def test_systems_take_turns_and_who_fails_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they share what the machine does meanwhile."""
+    asked = []
+
+    def first(self: Bench, system: System, workload: object) -> Outcome:
+        asked.append(system.name)
+        return replace(_between(2, 1500), system=system.name) if system.name != "siddhi" else Outcome.failed("siddhi", "w1", "why")
+
+    def again(self: Bench, system: System, workload: object, low: int, high: int) -> Outcome:
+        asked.append((system.name, low, high))
+        return replace(_between(len(asked), 1500), system=system.name)
+
+    monkeypatch.setattr(Bench, "outcome", first)
+    monkeypatch.setattr(Bench, "_again", again)
+    monkeypatch.setattr(System, "is_installed", True)
+    chosen = [systems()[name] for name in ("millstream", "siddhi", "duckdb")]
+    found = {system.name: outcome for system, outcome in Bench(tmp_path, 1.0).outcomes(chosen, WORKLOADS["w1"], 2)}
+    later = [(name, 1_000_000, 5_000_000) for name in ("millstream", "duckdb")]
+    assert asked == ["millstream", "siddhi", "duckdb", *later]
+    assert list(found) == ["millstream", "siddhi", "duckdb"]
+    assert found["siddhi"].failure == "why"
+    assert [found[name].runs for name in ("millstream", "duckdb")] == [2, 2]
 
 
 def test_memory_is_compared_after_as_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
