@@ -50,7 +50,7 @@ class Bench:
     scale: float
 
     def outcomes(self, chosen: Sequence[System], workload: Workload, repeat: int) -> Iterator[tuple[System, Outcome]]:
-        """Of each that can be run, as soon as it is known."""
+        """Of each that can be run, after each of its turns, what is known by then."""
         able = [system for system in chosen if system.is_installed and workload.name in system.shapes]
         found: dict[str, list[Outcome]] = {system.name: [] for system in able}
         for turn in range(repeat):
@@ -58,10 +58,11 @@ class Bench:
                 before = found[system.name]
                 if turn == 0:
                     before.append(self.outcome(system, workload))
-                elif not before[0].failure:
+                elif before[0].failure:
+                    continue
+                else:
                     before.append(self._again(system, workload, min(before[0].peaks), max(before[0].peaks)))
-                if turn == repeat - 1:
-                    yield system, Outcome.middle(before)
+                yield system, Outcome.middle(before)
 
     def outcome(self, system: System, workload: Workload) -> Outcome:
         try:
@@ -126,7 +127,10 @@ class Bench:
             if name in theirs and not theirs[name]["failure"]:
                 rows = first_size(workload) + theirs[name]["rows"]
                 if rows < max(peaks) and theirs[name]["peak_mb"] <= peak_after(peaks, rows):
-                    peaks[rows] = self._run(system, workload, self._timed_data(workload), rows).peak_bytes / 1e6
+                    try:
+                        peaks[rows] = self._run(system, workload, self._timed_data(workload), rows).peak_bytes / 1e6
+                    except RunFailed as failure:
+                        print(f"  memory after {rows:,} rows is not known: {str(failure).splitlines()[0]}", flush=True)
         return replace(ours, peaks=peaks)
 
     def _run_checked(self, system: System, workload: Workload, data: Data, rows: int) -> Run:

@@ -51,7 +51,7 @@ def write_pages() -> None:
 _ABOUT = (
     "Rows a second and processor time are of the rows between two sizes, so without what it takes to start; the ratio is Millstream's "
     "rows a second to theirs. Memory is the peak of all processes together, over all rows; where what is kept for ever grows with them, "
-    "the goals compare it after as many rows as the peer was given. `millstream bench` measures it again; "
+    "the goals compare it after as many rows as the peer was given, if those were fewer. `millstream bench` measures it again; "
     "[`docs/performance.md`](../../docs/performance.md) says what it means."
 )
 

@@ -37,13 +37,16 @@ class Outcome:
     runs: int = 1
     """Of which this is the one in the middle."""
     failure: str | None = None
+    is_noise: bool = False
+    """It failed only in that nothing can be told from this run."""
 
     @classmethod
     def between(cls, system: str, workload: str, low: int, small: Run, high: int, large: Run) -> Outcome:
         rows, seconds = high - low, large.wall - small.wall
         cpu = large.cpu - small.cpu
         if seconds <= 0 or not 0 < cpu <= 1.1 * seconds * (os.cpu_count() or 1):
-            return cls.failed(system, workload, f"{rows:,} rows more took {seconds:.1f} s, and {cpu:.1f} s of processor: too noisy to tell")
+            why = f"{rows:,} rows more took {seconds:.1f} s, and {cpu:.1f} s of processor: too noisy to tell"
+            return cls(system, workload, failure=why, is_noise=True)
         return cls(
             system,
             workload,
@@ -57,7 +60,10 @@ class Outcome:
 
     @classmethod
     def middle(cls, outcomes: Sequence[Outcome]) -> Outcome:
-        """Of several over the same sizes, by rows a second; with the most memory that any took."""
+        """Of several over the same sizes, by rows a second; with the most memory that any took.  One that fails fails all."""
+        for each in outcomes:
+            if each.failure and not each.is_noise:
+                return each
         ranked = sorted((each for each in outcomes if not each.failure), key=lambda each: each.rows_a_second)
         if not ranked:
             return outcomes[0]
@@ -80,7 +86,7 @@ def show(outcome: Outcome) -> None:
         return
     print(
         f"  {outcome.system:12} {outcome.rows_a_second:12,.0f} rows/s  {outcome.cpu_us_a_row:8.2f} us of processor a row  "
-        f"{outcome.peak_mb:7,.0f} MB  {outcome.start_s:5.1f} s to start",
+        f"{outcome.peak_mb:7,.0f} MB  {outcome.start_s:5.1f} s to start{f', the middle one of {outcome.runs}' if outcome.runs > 1 else ''}",
         flush=True,
     )
 

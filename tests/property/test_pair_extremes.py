@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from millstream.core.errors import InternalError
 from millstream.core.schema import Field, Schema
 from millstream.core.signed_batch import SignedBatch
+from millstream.kernels.pair_extremes import OFFERS
 from millstream.operators.pair_extremes import PairExtremesOp
 from millstream.plan.logical import AggregateCall, JoinKey
 from property.histories import Bag, Change, assert_netted, bag, bag_of, comparable, contents_at, signed_batch, sort_key, values
@@ -24,6 +25,7 @@ FIRST = -15
 """Before 1970: -1 is an instant like any other."""
 LEFT, RIGHT = Schema.of(k="INT", g="STRING", a="BIGINT"), Schema.of(j="INT", v="BIGINT", x="DOUBLE")
 CALLS = {"max v": "BIGINT", "min v": "BIGINT", "max a": "BIGINT", "min x": "DOUBLE", "max j": "INT", "min a": "BIGINT"}
+CALLS |= {"max x": "DOUBLE", "min j": "INT", "max k": "INT", "min k": "INT"}
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,65 @@ def test_many_rows_in_one_step(groups: int, values: str, calls: list[str]) -> No
         for now in range(0, 220, 7):
             expected = extremes_slow(sides[0].at(now), sides[1].at(now), calls, lambda one, other: one == other)
             assert contents_at(changes, now) == expected
+
+
+def test_what_hides_another_is_no_null() -> None:
+    left = Arrivals(LEFT, ((0, (1, "p", 0)), (5, (2, "p", 0)), (5, (3, "p", 0))), 10)
+    right = Arrivals(RIGHT, ((5, (2, None, 0.0)), (5, (3, None, 0.0)), (7, (1, -5, 0.0))), 100)
+    check(left, right, ["max v"], [JoinKey("k", "j")], lambda one, other: one == other, frozenset())
+
+
+def test_an_equal_value_waits_until_the_one_before_it_ends() -> None:
+    """Else all partners would be told of each."""
+    right = Arrivals(RIGHT, tuple((t, (1, 7, 0.0)) for t in range(50)), 20)
+    for calls in (["max v"], ["max a"]):
+        op = operator(calls, [JoinKey("k", "j")])
+        offered = []
+        for now in range(50):
+            op.step(SignedBatch.empty(LEFT), right.between(now - 1, now), now)
+            offered.append(int(op._partners[0, OFFERS]))
+        assert offered == [0] * 20 + [19] * 19 + [38] * 11
+
+
+@pytest.mark.parametrize("values", ["falling", "rising"])
+def test_the_greatest_that_is_left_is_at_hand(values: str) -> None:
+    """Of 20,000 rows of one key each is the greatest for a while: looking for the next among all of them took 72 us a row."""
+    sign = -1 if values == "falling" else 1
+    left = Arrivals(LEFT, tuple((t, (1, "p", 0)) for t in range(0, 60_000, 2)), 20_000)
+    right = Arrivals(RIGHT, tuple((t, (1, sign * t, 0.0)) for t in range(1, 60_000, 2)), 20_000)
+    op = operator(["max v"], [JoinKey("k", "j")])
+    changes = op.step(left.between(-1, 60_000), right.between(-1, 60_000), 80_000)
+    tops = {instant: row[1] for instant, diff, row in changes.changes() if diff > 0}
+    for now in (101, 19_999, 20_500, 41_001, 59_998):
+        oldest, newest = max(1, now - 20_000 + 1) | 1, min(now, 59_999) - 1 | 1
+        newest = newest if newest <= now else newest - 2
+        assert tops[max(instant for instant in tops if instant <= now)] == (-oldest if sign < 0 else newest), now
+
+
+def test_more_calls_than_a_byte_has_bits() -> None:
+    calls = [f"{function} {column}" for function in ("max", "min") for column in ("v", "a", "x", "j", "k")]
+    random = Random(1)
+    left = Arrivals(LEFT, tuple((t, (random.randrange(3), "p", random.choice([None, t]))) for t in range(60)), 20)
+    right = Arrivals(RIGHT, tuple((t, (random.randrange(3), random.choice([None, -t]), None)) for t in range(60)), 30)
+    op, after, changes = operator(calls, [JoinKey("k", "j")]), -1, list[Change]()
+    for upto in (10, 25, 40, 100):
+        changes += op.step(left.between(after, upto), right.between(after, upto), upto).changes()
+        saved, after = op.save(), upto
+        op = operator(calls, [JoinKey("k", "j")])
+        op.load(saved)
+    for now in range(0, 100, 3):
+        assert contents_at(changes, now) == extremes_slow(left.at(now), right.at(now), calls, lambda one, other: one == other)
+
+
+def test_after_loading_rows_still_have_to_end_in_order() -> None:
+    op = operator(["max v"], [JoinKey("k", "j")])
+    rows = Arrivals(LEFT, ((5, (1, "p", 1)),), 10)
+    op.step(rows.between(0, 5), SignedBatch.empty(RIGHT), 5)
+    loaded = operator(["max v"], [JoinKey("k", "j")])
+    loaded.load(op.save())
+    early = Arrivals(LEFT, ((6, (1, "p", 1)),), 8)
+    with pytest.raises(InternalError):
+        loaded.step(early.between(5, 6), SignedBatch.empty(RIGHT), 6)
 
 
 def test_a_row_meets_its_partners_only_as_the_greatest_of_its_key() -> None:

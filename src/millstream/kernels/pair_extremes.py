@@ -11,7 +11,8 @@ then the newest.  So a row meets its partners only if it is the greatest of its 
 
     other side, one key     5   9   2   7   4   3         9 is what the key offers; when it ends, 7; then 4, then 3
                                         └─GREATER──┐
-                                    7 ◄── 4 ◄── 3  a row points to the newest one before it that is greater
+                                    7 ◄─► 4 ◄─► 3  a row points to the newest one before it that is greater, and that one to the row,
+                                                   until another row points to it: so the greatest that are left are linked both ways
 
     first side, one key     i   g   h   g   g             what is offered goes to the newest g, then to h, to g, to i
                                     └──────┘
@@ -29,14 +30,14 @@ is CHARGED with it, or what a key offers.  Only when such rows end are there sta
                       CHARGED  on the first side, whether a step of some staircase ends with it; on the other, a bit for each call for
                                which its key offers it, or did
                       VALUES   from here on a value for each call that is about a column of this side, 0 for NULL; then on the other side
-                               GREATER for each of them, and on the first side, in all places that are left, the older rows: how many
-                               rows before, and their groups (GROUP_BITS up), 0 if there are no more
+                               GREATER for each of them and AFTER for each of them, and on the first side, in all places that are left,
+                               the older rows: how many rows before, and their groups (GROUP_BITS up), 0 if there are no more
 
     places of a key:  NEWEST         the newest row of the first side
                       NEWEST_GROUP   its group
                       OTHER_NEWEST   the newest row of the other side
                       OFFERS         from here on, for each call, what it offers: the row, NONE if there is none, when that ends, its
-                                     value, and whether it has one
+                                     value, and whether it has one; then the greatest that is left: the same row, or a newer equal one
 
     places of a group, for each call:  ROOT         of the staircase, NONE without pairs
                                        TOP_VALUE    the greatest value, and whether there is one
@@ -68,8 +69,8 @@ UNTIL, CODES, PRESENT, CHARGED, VALUES = 0, 1, 2, 3, 4
 GROUP_BITS = 32
 _LOW = (1 << GROUP_BITS) - 1
 NEWEST, NEWEST_GROUP, OTHER_NEWEST, OFFERS = 0, 1, 2, 3
-_ROW, _UNTIL, _VALUE, _PRESENT = 0, 1, 2, 3
-OFFER = 4
+_ROW, _UNTIL, _VALUE, _PRESENT, _GREATEST = 0, 1, 2, 3, 4
+OFFER = 5
 """So many places has what a key offers for a call."""
 INSTANT, GROUP_OF, WAS, IS, RESULTS = 0, 1, 2, 3, 4
 ROOT, TOP_VALUE, TOP_PRESENT, TOP_ENDS, HIDES, HIDES_VALUE, HIDES_PRESENT = 0, 1, 2, 3, 4, 5, 6
@@ -275,14 +276,17 @@ def _older_that_is_greater(
 
 
 @inlined
-def _greatest_left(ring: Address, mask: int, width: int, newest: int, first: int, now: Micros, at: int, values: int) -> int:
-    """Of the rows of a key on the other side that do not end at this instant; the newest for a call that is not about them (-1)."""
-    found = NONE
-    while newest >= first and get(ring, (newest & mask) * width + UNTIL) > now:
-        found = newest
-        if at < 0:
-            break
-        newest = get(ring, (newest & mask) * width + VALUES + values + at)
+def _greatest_left(ring: Address, mask: int, width: int, newest: int, greatest: int, ended: int, now: Micros, at: int, values: int) -> int:
+    """Of the rows of a key on the other side that do not end at this instant; the newest for a call that is not about them (-1).
+
+    `ended` was offered, `greatest` is the same or a newer row with an equal value.
+    """
+    if at < 0:
+        return newest if get(ring, (newest & mask) * width + UNTIL) > now else NONE
+    after = VALUES + 2 * values + at
+    found = get(ring, (ended & mask) * width + after) if greatest == ended else greatest
+    while found != NONE and get(ring, (found & mask) * width + UNTIL) <= now:
+        found = get(ring, (found & mask) * width + after)
     return found
 
 
@@ -295,6 +299,7 @@ def _take_offer(keys: Address, place: int, call: int, other_ring: Address, row: 
         put(keys, offer + _UNTIL, get(other_ring, row + UNTIL))
         put(keys, offer + _VALUE, get(other_ring, row + VALUES + at) if at >= 0 else 0)
         put(keys, offer + _PRESENT, (get(other_ring, row + PRESENT) >> at) & 1 if at >= 0 else 0)
+        put(keys, offer + _GREATEST, number)
         put(other_ring, row + CHARGED, get(other_ring, row + CHARGED) | (1 << call))
 
 
@@ -437,7 +442,8 @@ def follow(
                     if has_room and get(partners, key + OFFERS + OFFER * call) == other_first:
                         at = -1 - get(sides, call)
                         newest = get(partners, key + OTHER_NEWEST)
-                        left = _greatest_left(two_ring, other_mask, other_width, newest, other_first, now, at, values)
+                        greatest = get(partners, key + OFFERS + OFFER * call + _GREATEST)
+                        left = _greatest_left(two_ring, other_mask, other_width, newest, greatest, other_first, now, at, values)
                         found = (left & other_mask) * other_width
                         value = get(two_ring, found + VALUES + at) if at >= 0 else 0
                         present = (get(two_ring, found + PRESENT) >> at) & 1 if at >= 0 else 0
@@ -488,6 +494,11 @@ def follow(
                         older = get(partners, key + OTHER_NEWEST)
                         older = _older_that_is_greater(two_ring, other_mask, other_width, older, other_first, value, present, at, values)
                         put(two_ring, row + VALUES + values + at, older)
+                        put(two_ring, row + VALUES + 2 * values + at, NONE)
+                        if older >= other_first:
+                            put(two_ring, (older & other_mask) * other_width + VALUES + 2 * values + at, other_stop)
+                        else:
+                            put(partners, key + OFFERS + OFFER * call + _GREATEST, other_stop)
                     offer = key + OFFERS + OFFER * call
                     if is_silent:
                         is_offered = (get(other_news, j * other_width + CHARGED) >> call) & 1 != 0

@@ -7,9 +7,10 @@ when it will end, and nearly always that it will never be the greatest of its gr
 forgotten at once, and nobody has to take it back (kernels/staircase.py).  And most pairs need not even be made: a row meets its partners
 only while it is the greatest of its key (kernels/pair_extremes.py).
 
-A step costs its rows, and a look at the partners of those that become the greatest of their keys: of values that come in random order, a
-row in so many as a key has, which then meets so many, so the cost does not grow with the window.  What is kept are the rows of both sides
-and the few pairs that can still be the greatest.  A group lives while it has pairs.
+A step costs its rows, and a look at the partners of those that become the greatest of their keys, of which those of a group that came one
+after the other count as one.  Where values come in random order a row in so many as a key has becomes the greatest, and then meets so
+many, so the cost does not grow with the window; where they rise or fall each does, and meets a row of each group.  What is kept are the
+rows of both sides and the few pairs that can still be the greatest.  A group lives while it has pairs.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class PairExtremesOp:
         mine = [call for call in self._calls if call.column in one.names]
         theirs = [call for call in self._calls if call not in mine]
         self._one = _Side([key.left for key in keys], null_safe, groups, mine, VALUES + len(mine) + 1)
-        self._other = _Side([key.right for key in keys], null_safe, (), theirs, VALUES + 2 * len(theirs))
+        self._other = _Side([key.right for key in keys], null_safe, (), theirs, VALUES + 3 * len(theirs))
         self._own = np.array([mine.index(call) if call in mine else -1 - theirs.index(call) for call in self._calls], np.int64)
         self._place = pair_extremes.first_place()
         self._partners = pair_extremes.no_keys(len(calls))

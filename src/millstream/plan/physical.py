@@ -238,6 +238,7 @@ class PairExtremesExec:
     groups: tuple[str, ...]
     calls: tuple[AggregateCall, ...]  # over columns of either side
     schema: Schema
+    state: int = 2  # the form in which it is saved: a plan is known by it, so another form is not taken for this one
 
 
 @dataclass(frozen=True)

@@ -140,11 +140,13 @@ def _between(seconds: float, peak: float) -> Outcome:
 
 
 def test_of_several_runs_the_one_in_the_middle_and_the_most_memory() -> None:
-    noisy = Outcome.failed("millstream", "q4", "too noisy to tell")
+    noisy = _between(-1, 1500)
     middle = Outcome.middle([_between(4, 1500), noisy, _between(1, 1600), _between(2, 1400)])
     assert (middle.rows_a_second, middle.peak_mb, middle.runs) == (2_000_000, 1600, 3)
     assert middle.peaks == {1_000_000: 1000, 5_000_000: 1600}
     assert Outcome.middle([noisy, noisy]).failure
+    wrong = Outcome.failed("millstream", "q4", "3 wrong answers")
+    assert Outcome.middle([_between(4, 1500), wrong, _between(1, 1600)]) == wrong
 
 
 def test_systems_take_turns_and_who_fails_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,10 +165,11 @@ def test_systems_take_turns_and_who_fails_is_not_asked_again(tmp_path: Path, mon
     monkeypatch.setattr(Bench, "_again", again)
     monkeypatch.setattr(System, "is_installed", True)
     chosen = [systems()[name] for name in ("millstream", "siddhi", "duckdb")]
-    found = {system.name: outcome for system, outcome in Bench(tmp_path, 1.0).outcomes(chosen, WORKLOADS["w1"], 2)}
+    told = [(system.name, outcome) for system, outcome in Bench(tmp_path, 1.0).outcomes(chosen, WORKLOADS["w1"], 2)]
+    found = dict(told)
+    assert [name for name, _ in told] == ["millstream", "siddhi", "duckdb", "millstream", "duckdb"]
     later = [(name, 1_000_000, 5_000_000) for name in ("millstream", "duckdb")]
     assert asked == ["millstream", "siddhi", "duckdb", *later]
-    assert list(found) == ["millstream", "siddhi", "duckdb"]
     assert found["siddhi"].failure == "why"
     assert [found[name].runs for name in ("millstream", "duckdb")] == [2, 2]
 
