@@ -254,8 +254,8 @@ def measured(**rates: float) -> dict[str, dict[str, Any]]:
     """As in comparison.json; no rows a second: failed."""
     return {
         name: {
-            "system": name, "rows_a_second": rate, "cpu_us_a_row": 1.0, "start_s": 1.0, "peak_mb": 1.0, "version": "", "date": "2026-01-01",
-            "machine": "", "failure": None if rate else "wrong",
+            "system": name, "rows": 1_000_000, "rows_a_second": rate, "cpu_us_a_row": 1.0, "start_s": 1.0, "peak_mb": 1.0,
+            "version": "", "date": "2026-01-01", "machine": "", "failure": None if rate else "wrong",
         }
         for name, rate in rates.items()
     }  # fmt: skip
@@ -293,6 +293,14 @@ def test_what_a_longer_window_costs_beside_the_usual_one() -> None:
     steep = ours | {"rows_a_second": 700.0, "peak_mb": ours["peak_mb"] + 3.1 * raw}
     assert "\n".join(pages._of_the_longer_window(usual, ours, longer, steep)).count("MISSED") == 2
     assert pages._of_the_longer_window(usual, ours, longer, ours | {"failure": "wrong"}) == []
+
+
+def test_memory_is_told_after_as_many_rows_as_the_peer_had() -> None:
+    both = measured(millstream=2.0, spark=1.0)
+    both["millstream"] |= {"peak_mb": 4.0, "peaks": {"500000": 0.5, "1500000": 0.75, "9000000": 4.0}}
+    assert "Reached: less memory than spark after the same 1.5 million rows: 1 against 1 MB" in pages._goals(QUERIES["q4"], both)
+    both["spark"]["rows"] = 2_000_000
+    assert "MISSED: less memory than spark: 4 against 1 MB" in pages._goals(QUERIES["q4"], both)
 
 
 @pytest.mark.parametrize("with_queries", [False, True])
