@@ -101,7 +101,7 @@ def test_workloads_are_listed_and_run_by_name(tmp_path: Path, monkeypatch: pytes
     assert run_program(["bench", "--list"]) == 0
     assert capfd.readouterr().out.splitlines()[1].split() == ["w1", "sums"]
     assert run_program(["bench", "w1", "--peer", "duckdb", "--peer", "spark"]) == 0
-    assert capfd.readouterr().out.strip() == str(["w1", "--peer", "duckdb", "--peer", "spark", "--scale", "1.0"])
+    assert capfd.readouterr().out.strip() == str(["w1", "--peer", "duckdb", "--peer", "spark", "--repeat", "1", "--scale", "1.0"])
 
 
 def test_without_a_checkout_there_are_no_benchmarks(
